@@ -1,0 +1,3 @@
+"""Numba-CUDA attention kernels and the meters that measure their global-memory traffic; nothing is built yet."""
+
+__all__: list[str] = []

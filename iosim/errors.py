@@ -1,0 +1,33 @@
+"""Everything iosim refuses, by name. Each message says what was asked, what was found and what would work."""
+
+
+class IosimError(Exception):
+    """The root of every error that iosim raises on purpose."""
+
+
+class BadInput(IosimError, ValueError):
+    """A problem, an option or a file that makes no sense; nothing was run."""
+
+
+class MissingExtra(IosimError, ImportError):
+    """An optional package is absent; the message says what to install."""
+
+
+class SramOverflow(IosimError, MemoryError):
+    """A kernel gave a value room that the machine does not have."""
+
+
+class DeadValue(IosimError, RuntimeError):
+    """An on-chip value was used after its tile ended, or an unnamed one twice or too late."""
+
+
+class LoopMisuse(IosimError, RuntimeError):
+    """A loop over tiles was left early, kept, restarted or resumed out of order."""
+
+
+class NotWritten(IosimError, RuntimeError):
+    """An HBM element was read before it was written, or an output element never was."""
+
+
+class KindMismatch(IosimError, RuntimeError):
+    """Two tiles of one kind did different things, so one of them cannot stand for all."""

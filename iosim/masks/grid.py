@@ -1,0 +1,184 @@
+"""Which tiles a loop nest visits under a mask, which of them are full, and what holds inside the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.errors import BadInput
+from iosim.masks.block import BlockMask
+from iosim.masks.runs import FIRST, FULL, Int, Runs, Table, complement, table_of_entries, table_of_intervals
+from iosim.specs import Attention, Blocks
+
+Bool = NDArray[np.bool_]
+Rule = Callable[[Int, Int], Bool]
+
+
+class Members(Protocol):
+    """A tile of a loop, or the group of tiles that it stands for."""
+
+    @property
+    def members(self) -> Sequence[int] | Int: ...
+
+
+class Grid:
+    """The tiles of a problem, cut into blocks: rows are query tiles, columns are key tiles.
+
+    ``by_row`` holds, for every query tile, the runs of key tiles that it meets; ``by_col`` the transpose, in which
+    runs also say where a query tile is met for the first time by an outer loop over keys.
+    """
+
+    def __init__(self, shape: tuple[int, int], by_row: Table, by_col: Table) -> None:
+        self.shape, self.by_row, self.by_col = shape, by_row, by_col
+
+    def row(self, i: Members) -> Runs:
+        """Key tiles that query tile ``i`` visits."""
+        return self.by_row.of(i.members)
+
+    def col(self, j: Members) -> Runs:
+        """Query tiles that key tile ``j`` visits."""
+        return self.by_col.of(j.members)
+
+    def unseen(self, i: Members) -> Runs:
+        """Key tiles in which no query of tile ``i`` attends to anything."""
+        return self._gaps.of(i.members)
+
+    def columns(self, skip_empty: bool = False) -> Runs:
+        """Key tiles: all of them, or those that some query tile visits."""
+        return _chosen(self.by_col.visited() > 0 if skip_empty else np.ones(self.shape[1], dtype=bool))
+
+    def unvisited_rows(self) -> Runs:
+        """Query tiles that no key tile visits."""
+        return _chosen(self.by_row.visited() == 0)
+
+    @cached_property
+    def _gaps(self) -> Table:
+        return complement(self.by_row, self.shape[1])
+
+
+def grid(problem: Attention, blocks: Blocks, *, skip: bool = True) -> Grid:
+    """The grid of ``problem`` cut into ``blocks``; with ``skip=False`` a masked problem visits every tile as a partial one.
+
+    Raises :class:`BadInput` where the problem's block mask has another grid.
+    """
+    shape = -(-problem.n // blocks.rows), -(-problem.nk // blocks.cols)
+    if problem.masked and not skip:
+        return _everything(shape)
+    if problem.block_mask is not None:
+        check_grid(problem.block_mask, blocks)
+    if problem.mask is not None:
+        return _of_entries(shape, *_element_entries(problem, problem.mask, blocks))
+    if problem.block_mask is not None:
+        return _of_entries(shape, *_block_entries(problem, problem.block_mask, blocks))
+    return _of_band(problem, shape, blocks)
+
+
+def check_grid(mask: BlockMask, blocks: Blocks) -> None:
+    """Raise :class:`BadInput` unless ``mask`` was made for ``blocks``."""
+    if (mask.rows, mask.cols) != (blocks.rows, blocks.cols):
+        found = -(-mask.n // blocks.rows), -(-mask.nk // blocks.cols)
+        raise BadInput(
+            f"blocks {blocks} make a grid of {found} tiles but the block mask has a grid of {mask.grid}, "
+            f"made for blocks {mask.rows}x{mask.cols}; use those blocks or rebuild the mask"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRule:
+    """May query ``row`` attend to key ``col``? Computed from the two indices, so that it moves no words."""
+
+    offset: int
+    band: tuple[int, int] | None
+    block_mask: BlockMask | None = None
+
+    def __call__(self, rows: Int, cols: Int) -> Bool:
+        keep = np.ones(np.broadcast_shapes(rows.shape, cols.shape), dtype=bool)
+        left, right = self.band or (-1, -1)
+        if left >= 0:
+            keep &= cols >= rows + self.offset - left
+        if right >= 0:
+            keep &= cols <= rows + self.offset + right
+        if self.block_mask is not None:
+            keep &= self.block_mask.dense()[rows // self.block_mask.rows, cols // self.block_mask.cols]
+        return keep
+
+
+def index_rule(problem: Attention, *, with_blocks: bool = False) -> IndexRule | None:
+    """What causal and window say of a pair, and the block mask too where the grid does not already enforce it."""
+    block_mask = problem.block_mask if with_blocks else None
+    if problem.band is None and block_mask is None:
+        return None
+    return IndexRule(problem.nk - problem.n, problem.band, block_mask)
+
+
+def _chosen(keep: Bool) -> Runs:
+    index = np.flatnonzero(keep)
+    table = table_of_entries(np.zeros_like(index), index, np.zeros_like(index), 1)
+    return table.of(range(1))
+
+
+def _everything(shape: tuple[int, int]) -> Grid:
+    rows, cols = (np.zeros(size, dtype=np.int64) for size in shape)
+    met_first = np.where(np.arange(shape[1]) == 0, shape[0], 0)
+    return Grid(shape, table_of_intervals(rows, rows + shape[1], []), table_of_intervals(cols, cols + shape[0], [(cols, met_first, FIRST)]))
+
+
+def _of_band(problem: Attention, shape: tuple[int, int], blocks: Blocks) -> Grid:
+    left, right = problem.band or (-1, -1)
+    begin, end, full = spans(problem.n, problem.nk, blocks.rows, blocks.cols, left, right)
+    by_row = table_of_intervals(begin, end, [(*full, FULL)])
+    met = np.flatnonzero(begin < end)
+    columns, offset = np.arange(shape[1]), met[0] if len(met) else 0
+    first = tuple(offset + np.searchsorted(begin[met], columns, side) for side in ("left", "right"))
+    begin, end, full = spans(problem.nk, problem.n, blocks.cols, blocks.rows, right, left)
+    return Grid(shape, by_row, table_of_intervals(begin, end, [(*full, FULL), (first[0], first[1], FIRST)]))
+
+
+def spans(n: int, nk: int, rows: int, cols: int, left: int, right: int) -> tuple[Int, Int, tuple[Int, Int]]:
+    """For every tile of ``rows`` out of ``n``: the tiles of ``cols`` out of ``nk`` it meets (begin, end), and those it meets in full.
+
+    Row r meets column c where r + nk - n - left <= c <= r + nk - n + right, -1 = unbounded.
+    """
+    top = np.arange(0, n, rows, dtype=np.int64) + (nk - n)
+    bottom = np.minimum(top + rows, nk) - 1
+    zero, whole = np.zeros_like(top), np.full_like(top, nk)
+    low = zero if left < 0 else np.clip(top - left, 0, nk)
+    high = whole if right < 0 else np.clip(bottom + right + 1, 0, nk)
+    low_full = zero if left < 0 else np.clip(bottom - left, 0, nk)
+    high_full = whole if right < 0 else np.clip(top + right + 1, 0, nk)
+    begin, end = low // cols, -(-high // cols)
+    full = -(-low_full // cols), np.where(high_full == nk, -(-nk // cols), high_full // cols)
+    return begin, np.where(low < high, end, begin), full
+
+
+def _of_entries(shape: tuple[int, int], i: Int, j: Int, full: Bool) -> Grid:
+    order = np.lexsort((i, j))
+    met_first = np.concatenate([[True], np.diff(i) > 0])[: len(i)]
+    code = np.where(full, FULL, 0) | np.where(met_first, FIRST, 0)
+    by_row = table_of_entries(i, j, np.where(full, FULL, 0), shape[0])
+    return Grid(shape, by_row, table_of_entries(j[order], i[order], code[order], shape[1]))
+
+
+def _element_entries(problem: Attention, mask: Bool, blocks: Blocks) -> tuple[Int, Int, Bool]:
+    keep = mask
+    rule = index_rule(problem, with_blocks=True)
+    if rule is not None:
+        keep = mask & rule(np.arange(problem.n)[:, None], np.arange(problem.nk)[None, :])
+    tops, lefts = np.arange(0, problem.n, blocks.rows), np.arange(0, problem.nk, blocks.cols)
+    kept = np.add.reduceat(np.add.reduceat(keep, tops, axis=0, dtype=np.int64), lefts, axis=1)
+    i, j = np.nonzero(kept)
+    area = np.diff(np.append(tops, problem.n))[i] * np.diff(np.append(lefts, problem.nk))[j]
+    return i, j, kept[i, j] == area
+
+
+def _block_entries(problem: Attention, mask: BlockMask, blocks: Blocks) -> tuple[Int, Int, Bool]:
+    i, j = np.repeat(np.arange(mask.grid[0]), np.diff(mask.indptr)), mask.indices
+    begin, end, full = spans(problem.n, problem.nk, blocks.rows, blocks.cols, *(problem.band or (-1, -1)))
+    kept = (begin[i] <= j) & (j < end[i])
+    i, j = i[kept], j[kept]
+    return i, j, (full[0][i] <= j) & (j < full[1][i])

@@ -1,0 +1,97 @@
+"""HBM arrays: they can be indexed with tiles, not read; only a machine's load and store see their elements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.errors import BadInput, LoopMisuse, NotWritten
+from iosim.memory.events import Box
+from iosim.memory.tiles import Tile
+
+if TYPE_CHECKING:
+    from iosim.memory.machine import Machine
+
+Array = NDArray[np.generic]
+Index = Tile | slice
+
+
+class Hbm:
+    """A two-dimensional array in slow memory, with the words read from it and written to it.
+
+    An input is never stored to. An output starts as NaN, and every element of it must be written before the machine finishes.
+    """
+
+    __slots__ = ("covered", "data", "init_writes", "is_input", "itemsize", "machine", "name", "reads", "shape", "writes", "written")
+
+    def __init__(self, machine: Machine, name: str, shape: tuple[int, int], itemsize: int, data: Array | None, is_input: bool) -> None:
+        self.machine, self.name, self.shape, self.itemsize, self.data, self.is_input = machine, name, shape, itemsize, data, is_input
+        self.reads = self.writes = self.init_writes = 0
+        self.written: NDArray[np.bool_] | None = None
+        self.covered: list[NDArray[np.int64]] = []
+
+    @property
+    def words(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> Region:
+        return Region(self, index if isinstance(index, tuple) else (index,))
+
+    def check_written(self) -> None:
+        """Raise :class:`NotWritten` unless every element was stored to.
+
+        Counting sees no elements: there it is the rows that must be covered, and the words that must suffice.
+        """
+        if self.written is not None:
+            missing = np.argwhere(~self.written)
+            where = f"element {tuple(missing[0].tolist())} and {len(missing) - 1} more" if len(missing) else ""
+        else:
+            where = _gap(self.covered, self.shape[0]) or ("some elements" if self.writes < self.words else "")
+        if where:
+            raise NotWritten(f"{self.name}{self.shape} is an output but {where} was never written; store every tile of it")
+
+
+class Region:
+    """A rectangular piece of an HBM array: an address, not a value."""
+
+    __slots__ = ("array", "index")
+
+    def __init__(self, array: Hbm, index: tuple[Index, ...]) -> None:
+        self.array, self.index = array, index
+
+    def box(self) -> Box:
+        """(start, stop) per axis; raises where a tile is stale, is no tile, or cuts a longer axis than the array's."""
+        if len(self.index) > 2:
+            raise BadInput(f"{self.array.name} has 2 axes but was indexed with {len(self.index)} tiles")
+        spans = [self._span(axis, part) for axis, part in enumerate(self.index)]
+        return tuple(spans) if len(spans) == 2 else (spans[0], (0, self.array.shape[1]))
+
+    def _span(self, axis: int, part: Index) -> tuple[int, int]:
+        length = self.array.shape[axis]
+        if isinstance(part, Tile):
+            part.check()
+            if part.axis > length:
+                raise BadInput(
+                    f"{self.array.name}{self.array.shape}: axis {axis} has {length} rows but the tile comes from a loop over "
+                    f"{part.axis}; loop over m.tiles({length}, ...)"
+                )
+            return part.start, part.start + part.size
+        if part == slice(None):
+            return 0, length
+        raise LoopMisuse(f"{self.array.name} was indexed with {part!r}; index HBM arrays with a tile of m.tiles(...), or with : for a whole axis")
+
+    def rows_covered(self) -> NDArray[np.int64]:
+        """The rows that this region stands for in count mode, as (start, stop) pairs."""
+        part = self.index[0]
+        return part.rows_covered() if isinstance(part, Tile) else np.array([[0, self.array.shape[0]]])
+
+
+def _gap(covered: list[NDArray[np.int64]], rows: int) -> str:
+    reached = 0
+    for start, stop in sorted(map(tuple, np.concatenate([np.zeros((1, 2), np.int64), *covered]).tolist())):
+        if start > reached:
+            break
+        reached = max(reached, stop)
+    return f"row {reached}" if reached < rows else ""

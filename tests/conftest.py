@@ -1,0 +1,36 @@
+"""What every test stands on: Hypothesis profiles, one thread, no screen, and whether the source tree is at hand."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Read when NumPy and matplotlib load, which is after this file; subprocesses inherit them. Many threads slow small products down.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+os.environ["MPLBACKEND"] = "Agg"
+
+# In CI the same commit gives the same verdict; elsewhere every run looks at new examples.
+_IN_CI = bool(os.environ.get("CI"))
+for name, examples in {"default": 60, "long": 2000}.items():
+    settings.register_profile(
+        name,
+        max_examples=examples,
+        deadline=None,
+        derandomize=_IN_CI,
+        print_blob=True,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(scope="session")
+def source_tree() -> Path:
+    """The root of the source tree; skips the test where only an installed wheel is at hand."""
+    root = Path(__file__).parents[1]
+    if not (root / "iosim").is_dir():
+        pytest.skip("needs the source tree; here only the installed wheel is tested")
+    return root
