@@ -169,9 +169,9 @@ def test_no_array_is_n_by_n() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, np.int64])
 def test_any_dtype_is_widened_first(dtype: type) -> None:
-    q, k, v = (np.random.default_rng(seed).integers(-4, 5, (5, 3)).astype(dtype) for seed in range(3))
-    wide = attention(*(x.astype(np.float64) for x in (q, k, v)))
-    np.testing.assert_array_equal(attention(q, k, v).output, wide.output)
+    q, k, v = (np.random.default_rng(seed).integers(-4, 5, (5, 3)) for seed in range(3))
+    narrow, wide = (attention(q.astype(x), k.astype(x), v.astype(x)) for x in (dtype, np.float64))
+    np.testing.assert_array_equal(narrow.output, wide.output)
 
 
 ONES = np.ones((3, 2))

@@ -159,7 +159,7 @@ class BlockMask:
         """Read a .npy file: a boolean or 0/1 grid of tiles, or an element mask when its shape is ``(n, nk)``.
 
         Raises :class:`iosim.errors.BadInput` like :func:`iosim.masks.npy.load_elements`. Where ``(n, nk)`` is also the shape
-        of the grid (Br = Bc = 1), both readings say the same.
+        of the grid, a tile is one pair and both readings say the same.
         """
         grid = grid_shape(n, nk, rows, cols)
         array = npy.read(path, {_FORMULA: grid, "(n, nk)": (n, nk)})

@@ -1,8 +1,9 @@
 """Block masks from the literature, each made from a few numbers without an array of pairs or a grid of tiles.
 
 Every pattern takes ``n`` queries, ``nk`` keys and tiles of ``rows`` x ``cols`` pairs (Br x Bc), writes tiles as (i, j) in a grid
-of Tr x Tc, and costs time and memory proportional to Tr and the tiles that it keeps. One that would keep more than
-``MOST`` tiles is refused with :class:`iosim.errors.BadInput`.
+of Tr x Tc, and costs what it keeps: time and memory grow with Tr and the kept tiles (``random`` also draws for the others).
+One that would keep more than ``MOST`` tiles is refused with :class:`iosim.errors.BadInput`: causal does at n = 2^20 in 64x64
+tiles, where the rule itself (``causal=True`` of the problem) needs no mask.
 """
 
 from __future__ import annotations
@@ -163,15 +164,15 @@ def parse(spec: str, n: int, nk: int, rows: int, cols: int) -> BlockMask:
 
 
 def _parse_one(text: str, *shape: int) -> BlockMask:
-    name, colon, values = text.partition(":")
+    name, colon, rest = text.partition(":")
     if name not in PATTERNS:
         raise BadInput(f"unknown block mask {text!r}; known: {', '.join(SPELLINGS)}, joined by +, or the path of a .npy file")
     build, spelling = PATTERNS[name]
-    numbers = [_number(text, value) for value in values.split(",")] if colon else []
+    values = rest.split(",") if colon else []
     most = spelling.count(",") + 1 if spelling else 0
-    if not most - spelling.count("[") <= len(numbers) <= most:
+    if not most - spelling.count("[") <= len(values) <= most:
         raise BadInput(f"cannot read the block mask {text!r}; write {name}{':' if spelling else ''}{spelling}")
-    return build(*shape, *numbers)
+    return build(*shape, *(_number(text, value) for value in values))
 
 
 def _number(text: str, value: str) -> float:

@@ -12,12 +12,12 @@ from iosim.memory.events import Box
 
 if TYPE_CHECKING:
     from iosim.memory.machine import Machine
-    from iosim.memory.scope import Scope
 
 Array = NDArray[np.generic]
 Shape = tuple[int, int]
 SPENT = -1
 VALUE = "an unnamed value"
+Origin = tuple[str, Box, int, int]
 
 
 class OnChip:
@@ -39,13 +39,15 @@ class OnChip:
     def words(self) -> int:
         return self.shape[0] * self.shape[1]
 
-    def take(self, m: Machine) -> Array | None:
-        """The numbers, for one operation on machine ``m``."""
+    def take(self) -> Array | None:
+        """The numbers, for one operation; raises :class:`DeadValue` where they are gone."""
         raise NotImplementedError
 
-    def check_machine(self, m: Machine) -> None:
+    def take_on(self, m: Machine) -> Array | None:
+        """The numbers, for one operation on machine ``m``."""
         if self.machine is not m:
             raise BadInput(f"{self.label}{self.shape} belongs to another machine; two machines never meet")
+        return self.take()
 
     def __add__(self, other: Operand) -> Value:
         return elementwise(np.add, self, other)
@@ -71,14 +73,14 @@ class OnChip:
         (rows, inner), (inner_too, cols) = self.shape, other.shape
         if inner != inner_too:
             raise BadInput(f"{self.label}{self.shape} @ {other.label}{other.shape}: the inner sizes {inner} and {inner_too} differ")
-        x, y = self.take(m), other.take(m)
+        x, y = self.take(), other.take_on(m)
         m.count_matmul(rows, inner, cols)
         return Value(m, (rows, cols), None if x is None or y is None else np.matmul(x, y))
 
     @property
     def T(self) -> Value:
         """The transpose: an access pattern, which costs nothing, used once like any unnamed value."""
-        x = self.take(self.machine)
+        x = self.take()
         mine, held = (self.owned, self.held) if isinstance(self, Value) else (False, 0)
         self.owned = False
         return Value(self.machine, (self.shape[1], self.shape[0]), None if x is None else x.T, owned=mine, held=held)
@@ -112,14 +114,16 @@ class Value(OnChip):
 
     __slots__ = ("epoch", "held")
 
-    def __init__(self, machine: Machine, shape: Shape, data: Array | None, *, owned: bool = True, held: int | None = None) -> None:
-        self.machine, self.shape, self.data, self.owned = machine, shape, data, owned
-        self.held = shape[0] * shape[1] if held is None else held
-        self.epoch = machine.born(self)
+    def __init__(self, machine: Machine, shape: Shape, data: Array | None, owned: bool = True, held: int = -1) -> None:
+        self.machine, self.shape, self.data = machine, shape, data
+        self.owned, self.epoch = owned, machine.epoch
+        self.held = held = shape[0] * shape[1] if held < 0 else held
+        live = machine.live = machine.live + held
+        if live > machine.peak_unnamed or held > machine.largest_unnamed:
+            machine.most_unnamed(self)
 
-    def take(self, m: Machine) -> Array | None:
-        if self.machine is not m:
-            self.check_machine(m)
+    def take(self) -> Array | None:
+        m = self.machine
         if self.epoch != m.epoch:
             raise DeadValue(self._obituary())
         self.epoch = SPENT
@@ -140,23 +144,20 @@ class Value(OnChip):
 class Block(OnChip):
     """A value with a name and room in SRAM, until the tile in which it was made ends; it can be overwritten in place."""
 
-    __slots__ = ("cost", "label", "origin", "scope")
+    __slots__ = ("label", "origin", "tile")
 
-    def __init__(
-        self, machine: Machine, shape: Shape, data: Array | None, label: str, cost: int, *, owned: bool, origin: tuple[str, Box, int] | None
-    ) -> None:
-        self.machine, self.shape, self.data, self.owned = machine, shape, data, owned
-        self.label, self.cost, self.origin, self.scope = label, cost, origin, machine.scope
+    def __init__(self, machine: Machine, shape: Shape, data: Array | None, label: str, owned: bool, origin: Origin | None) -> None:
+        self.machine, self.shape, self.data = machine, shape, data
+        self.owned, self.origin = owned, origin
+        self.label, self.tile = label, machine.tile
 
-    def take(self, m: Machine) -> Array | None:
-        if self.machine is not m:
-            self.check_machine(m)
-        if not self.scope.open:
+    def take(self) -> Array | None:
+        if not self.tile.open:
             raise DeadValue(
                 f"{self.label}{self.shape} was released when its tile ended; load it again, or carry its value in a block made outside the loop"
             )
-        if m.observers and self.origin is not None:
-            m.emit_use(self.origin)
+        if self.origin is not None and self.machine.observers:
+            self.machine.emit("use", *self.origin)
         return self.data
 
     def __setitem__(self, index: object, new: OnChip) -> None:
@@ -167,24 +168,24 @@ class Block(OnChip):
             raise _no_operand(new)
         if new.shape != self.shape:
             raise BadInput(f"cannot write {new.label}{new.shape} into {self.label}{self.shape}")
-        self.check_open()
-        x = new.take(self.machine)
-        self.data = x if isinstance(new, Value) and new.owned else None if x is None else x.copy()
-        self.owned, self.origin = True, None
-
-    def check_open(self) -> None:
-        if not self.scope.open:
-            self.take(self.machine)
+        x = new.take_on(self.machine)
+        self.origin = None
+        self.take()
+        self.data = x if x is None or (new.__class__ is Value and new.owned) else x.copy()
+        self.owned = True
 
     def _update(self, fn: np.ufunc, other: Operand) -> Self:
         m = self.machine
-        x = self.take(m)
-        y = other.take(m) if isinstance(other, OnChip) else _number(other)
-        if isinstance(other, OnChip) and other.shape != self.shape and broadcast(self, other) != self.shape:
-            raise BadInput(f"cannot update {self.label}{self.shape} in place with {other.label}{other.shape}")
+        x = self.take()
+        if isinstance(other, OnChip):
+            y: Array | float | None = other.take_on(m)
+            if other.shape != self.shape and broadcast(self, other) != self.shape:
+                raise BadInput(f"cannot update {self.label}{self.shape} in place with {other.label}{other.shape}")
+        else:
+            y = number(other)
         m.count_elementwise(self.shape[0] * self.shape[1])
         if x is not None:
-            self.data = fn(x, y, x if self.owned else None)
+            self.data = fn(x, y, out=x if self.owned else None)
         self.owned, self.origin = True, None
         return self
 
@@ -204,19 +205,20 @@ class Block(OnChip):
 def elementwise(fn: np.ufunc, x: OnChip, y: Operand) -> Value:
     """``fn`` of two operands that broadcast; a single-use operand of the result's shape lends its buffer."""
     m = x.machine
-    a = x.take(m)
-    shape, out = x.shape, a if x.__class__ is Value and x.owned else None
+    shape = x.shape
+    a = x.take()
+    out = a if x.owned and x.__class__ is Value else None
     if isinstance(y, OnChip):
-        b = y.take(m)
+        b: Array | float | None = y.take_on(m)
         if y.shape != shape:
             shape = broadcast(x, y)
             out = out if shape == x.shape else None
         if out is None and y.__class__ is Value and y.owned and y.shape == shape:
-            out = b
+            out = y.data
     else:
-        b = _number(y)
+        b = number(y)
     m.count_elementwise(shape[0] * shape[1])
-    return Value(m, shape, None if a is None else fn(a, b, out))
+    return Value(m, shape, None if a is None else fn(a, b, out=out))
 
 
 def broadcast(x: OnChip, y: OnChip) -> Shape:
@@ -229,12 +231,12 @@ def broadcast(x: OnChip, y: OnChip) -> Shape:
 
 def _reduce(fn: np.ufunc, x: OnChip) -> Value:
     m = x.machine
-    a = x.take(m)
+    a = x.take()
     m.count_elementwise(x.shape[0] * x.shape[1])
     return Value(m, (x.shape[0], 1), None if a is None else fn.reduce(a, axis=1, keepdims=True))
 
 
-def _number(x: object) -> float:
+def number(x: object) -> float:
     if isinstance(x, int | float) and not isinstance(x, bool):
         return float(x)
     raise _no_operand(x)

@@ -11,15 +11,15 @@ from iosim.memory.blocks import OnChip, Operand, Value, elementwise
 def exp(x: OnChip) -> Value:
     """e to the x, element by element; counted as ``exp``."""
     m = x.machine
-    a = x.take(m)
+    a = x.take()
     m.count_exp(x.words)
-    return Value(m, x.shape, None if a is None else np.exp(a, a if isinstance(x, Value) and x.owned else None))
+    return Value(m, x.shape, None if a is None else np.exp(a, out=a if isinstance(x, Value) and x.owned else None))
 
 
 def log(x: OnChip) -> Value:
     """The natural logarithm, log 0 = -inf without a warning; counted as ``exp``."""
     m = x.machine
-    a = x.take(m)
+    a = x.take()
     m.count_exp(x.words)
     with np.errstate(divide="ignore"):
         return Value(m, x.shape, None if a is None else np.log(a))
@@ -35,7 +35,7 @@ def where(keep: OnChip, x: OnChip, otherwise: float) -> Value:
     if keep.shape != x.shape:
         raise BadInput(f"where: the condition has shape {keep.shape} but {x.label} has {x.shape}")
     m = x.machine
-    c, a = keep.take(m), x.take(m)
+    c, a = keep.take_on(m), x.take()
     m.count_elementwise(x.words)
     return Value(m, x.shape, None if a is None or c is None else np.where(c, a, otherwise))
 
@@ -45,12 +45,15 @@ def finite(x: OnChip) -> Value:
 
     A running maximum still starts at -inf: this only guards the subtraction for rows that have seen no key.
     """
-    return elementwise(np.maximum, x, x.machine.lowest)
+    m = x.machine
+    a = x.take()
+    m.count_elementwise(x.words)
+    return Value(m, x.shape, None if a is None else np.maximum(a, m.lowest))
 
 
 def nonzero(x: OnChip) -> Value:
     """``x`` with 0 replaced by 1: the normaliser of a row that attends to nothing, whose sum 0 then stays 0."""
     m = x.machine
-    a = x.take(m)
+    a = x.take()
     m.count_elementwise(x.words)
     return Value(m, x.shape, None if a is None else np.where(np.equal(a, 0), 1, a))

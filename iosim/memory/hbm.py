@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from iosim import dtypes
 from iosim.errors import BadInput, LoopMisuse, NotWritten
 from iosim.memory.events import Box
 from iosim.memory.tiles import Tile
@@ -39,18 +40,42 @@ class Hbm:
     def __getitem__(self, index: Index | tuple[Index, ...]) -> Region:
         return Region(self, index if isinstance(index, tuple) else (index,))
 
+    def read(self, box: Box, dtype: np.dtype[np.generic]) -> Array | None:
+        """The numbers of a region, widened to ``dtype``: a view of an input, a copy of an output."""
+        if self.written is not None and not self.written[_slices(box)].all():
+            raise NotWritten(f"{self.name}{_spell(box)} was read before it was written; store it first")
+        if self.data is None:
+            return None
+        data = self.data[_slices(box)]
+        if data.dtype == dtype or data.dtype == np.bool_:
+            return data if self.is_input else data.copy()
+        return data.astype(dtype)
+
+    def write(self, box: Box, data: Array | None, region: Region) -> None:
+        """Put numbers into a region, rounded to the array's type."""
+        if self.is_input:
+            raise BadInput(f"{self.name} is an input and is never stored to; declare an output with m.output(name, shape)")
+        if self.written is None:
+            self.covered.append(region.rows_covered())
+        else:
+            self.written[_slices(box)] = True
+        if self.data is not None and data is not None:
+            self.data[_slices(box)] = data if data.dtype == self.data.dtype else rounded(self.name, data, self.data.dtype)
+
     def check_written(self) -> None:
-        """Raise :class:`NotWritten` unless every element was stored to.
+        """Raise :class:`NotWritten` unless every element of an output was stored to.
 
         Counting sees no elements: there it is the rows that must be covered, and the words that must suffice.
         """
+        if self.is_input:
+            return
         if self.written is not None:
             missing = np.argwhere(~self.written)
             where = f"element {tuple(missing[0].tolist())} and {len(missing) - 1} more" if len(missing) else ""
         else:
             where = _gap(self.covered, self.shape[0]) or ("some elements" if self.writes < self.words else "")
         if where:
-            raise NotWritten(f"{self.name}{self.shape} is an output but {where} was never written; store every tile of it")
+            raise NotWritten(f"{self.name}{self.shape} is an output but {where} were never written; store every tile of it")
 
 
 class Region:
@@ -63,10 +88,13 @@ class Region:
 
     def box(self) -> Box:
         """(start, stop) per axis; raises where a tile is stale, is no tile, or cuts a longer axis than the array's."""
+        part = self.index[0]
+        if len(self.index) == 1 and isinstance(part, Tile) and part.open and part.axis <= self.array.shape[0]:
+            return (part.start, part.start + part.size), (0, self.array.shape[1])
+        spans = [self._span(axis, part) for axis, part in enumerate(self.index[:2])]
         if len(self.index) > 2:
             raise BadInput(f"{self.array.name} has 2 axes but was indexed with {len(self.index)} tiles")
-        spans = [self._span(axis, part) for axis, part in enumerate(self.index)]
-        return tuple(spans) if len(spans) == 2 else (spans[0], (0, self.array.shape[1]))
+        return (spans[0], spans[1] if len(spans) == 2 else (0, self.array.shape[1]))
 
     def _span(self, axis: int, part: Index) -> tuple[int, int]:
         length = self.array.shape[axis]
@@ -95,3 +123,40 @@ def _gap(covered: list[NDArray[np.int64]], rows: int) -> str:
             break
         reached = max(reached, stop)
     return f"row {reached}" if reached < rows else ""
+
+
+def stored(name: str, shape: tuple[int, int], data: ArrayLike, dtype: str) -> Array:
+    """``data`` as HBM holds it: of ``dtype``, read-only; raises :class:`BadInput` naming the first element that is not finite."""
+    with np.errstate(over="ignore"):
+        values = np.array(data).astype(np.bool_ if dtype == "bool" else dtypes.storage(dtype))
+    if values.shape != tuple(shape):
+        raise BadInput(f"{name} has shape {values.shape} but {tuple(shape)} was declared")
+    sound = np.isfinite(values)
+    if not sound.all():
+        where = tuple(np.argwhere(~sound)[0].tolist())
+        raise BadInput(f"{name}[{', '.join(map(str, where))}] is {values[where]}; every element of {name} must be finite in {dtype}")
+    values.flags.writeable = False
+    return values
+
+
+def poison(shape: tuple[int, int], dtype: str) -> Array:
+    """An array that was never written: NaN everywhere."""
+    return np.full(shape, np.nan, dtypes.storage(dtype))
+
+
+def rounded(name: str, data: Array, dtype: np.dtype[np.generic]) -> Array:
+    """``data`` rounded to ``dtype``; raises :class:`BadInput` where a number is out of its range."""
+    with np.errstate(over="ignore"):
+        narrow = data.astype(dtype)
+    lost = np.isfinite(data) & ~np.isfinite(narrow) | np.isinf(data) & np.isnan(narrow)
+    if lost.any():
+        raise BadInput(f"{name} holds {data[lost][0]}, which {dtype} cannot hold; choose a wider dtype")
+    return narrow
+
+
+def _slices(box: Box) -> tuple[slice, slice]:
+    return slice(*box[0]), slice(*box[1])
+
+
+def _spell(box: Box) -> str:
+    return "[" + ", ".join(f"{start}:{stop}" for start, stop in box) + "]"

@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from iosim import dtypes
-from iosim.errors import BadInput, DeadValue, LoopMisuse, NotWritten, SramOverflow
+from iosim.errors import BadInput, LoopMisuse, SramOverflow
 from iosim.masks.runs import Int, Runs
-from iosim.memory.blocks import Array, Block, OnChip, Shape, Value
+from iosim.memory.accounts import Accounts
+from iosim.memory.blocks import Array, Block, OnChip, Origin, Shape, Value
 from iosim.memory.counts import Counts, Flops, Traffic
 from iosim.memory.events import Box, Event, Kind, Observer
-from iosim.memory.hbm import Hbm, Region
-from iosim.memory.scope import Deed, Path, Scope, compare
-from iosim.memory.tiles import Tile, Tiles, Visit, every_tile, one_of_each_kind, whole_axis
-from iosim.units import Capacity, capacity, whole
+from iosim.memory.hbm import Hbm, Region, poison, stored
+from iosim.memory.tiles import Notes, Path, Tile, Tiles, compare, every_tile, one_of_each_kind, whole_axis
+from iosim.units import Capacity, Unit, capacity, whole
 
 Mode = Literal["execute", "trace", "count"]
 
 
-class Machine:
+class Machine(Accounts):
     """A two-level memory on which a listing runs; how it was built decides what running means.
 
     ``sram``: its capacity (words, "100KiB", or None for unbounded). ``mode``: "execute" visits every tile with real numbers, "trace" visits
@@ -39,6 +39,8 @@ class Machine:
     8000
     """
 
+    __slots__ = ("_known", "arrays", "dtype", "lowest", "mode", "observers", "overflow", "sram", "unit")
+
     def __init__(
         self,
         sram: Capacity | int | str | None = None,
@@ -52,97 +54,67 @@ class Machine:
     ) -> None:
         if mode not in ("execute", "trace", "count") or overflow not in ("error", "record"):
             raise BadInput(f"mode must be execute, trace or count and overflow error or record, not {mode!r} and {overflow!r}")
+        super().__init__(None if registers is None else whole("registers", registers, 0), whole("check", check, 0))
         size = None if sram is None else capacity(sram)
-        self.mode, self.overflow, self.observers, self.check = mode, overflow, tuple(observers), whole("check", check, 0)
-        self.sram, self.unit = (None, "words") if size is None else (size.amount, size.unit)
-        self.registers = None if registers is None else whole("registers", registers, 0)
+        self.sram = None if size is None else size.amount
+        self.unit: Unit = "words" if size is None else size.unit
+        self.mode, self.overflow, self.observers = mode, overflow, tuple(observers)
         self.dtype = dtypes.storage(accumulator)
-        self.lowest = float(np.finfo(self.dtype).min)
-        self.item = self.dtype.itemsize if self.unit == "bytes" else 1
+        self.lowest = np.array(np.finfo(self.dtype).min, self.dtype)
         self.arrays: dict[str, Hbm] = {}
-        self.root = self.scope = Scope(None, 1, 0)
-        self.times = 1
-        self.used = self.peak = self.live = self.epoch = 0
-        self.largest_unnamed = self.peak_unnamed = 0
-        self.matmul = self.elementwise = self.exp = 0
-        self._known: dict[Path, list[Deed]] = {}
-
-    # HBM
+        self._known: dict[Path, Notes] = {}
 
     def input(self, name: str, shape: Shape, data: ArrayLike | None = None, *, dtype: str | None = None) -> Hbm:
         """Declare an HBM array that holds data: ``(rows, cols)``, copied, refused where an element is not finite.
 
         ``dtype`` is the element type in HBM ("bool" for masks); the numbers are needed, and kept, only in execute mode.
         """
-        values = None
-        if self.mode == "execute":
-            if data is None:
-                raise BadInput(f"{name} is an input but no data was given; execute mode computes with real numbers")
-            values = _stored(name, shape, data, dtype or str(self.dtype))
-        return self._declare(name, shape, dtype, values, is_input=True)
+        if self.mode == "execute" and data is None:
+            raise BadInput(f"{name} is an input but no data was given; execute mode computes with real numbers")
+        values = stored(name, shape, data, dtype or str(self.dtype)) if self.mode == "execute" and data is not None else None
+        return self._declare(name, shape, dtype, values, "input")
 
     def output(self, name: str, shape: Shape, *, dtype: str | None = None) -> Hbm:
         """Declare an HBM array ``(rows, cols)`` that the listing fills; it starts as NaN and must be written whole."""
-        values = np.full(shape, np.nan).astype(dtypes.storage(dtype or str(self.dtype))) if self.mode == "execute" else None
-        array = self._declare(name, shape, dtype, values, is_input=False)
-        if self.mode != "count":
-            array.written = np.zeros(shape, dtype=bool)
-        return array
-
-    def _declare(self, name: str, shape: Shape, dtype: str | None, values: Array | None, *, is_input: bool) -> Hbm:
-        if name in self.arrays:
-            raise BadInput(f"an HBM array named {name!r} exists already; it has shape {self.arrays[name].shape}")
-        rows, cols = (whole(f"the shape of {name}", size) for size in shape)
-        itemsize = 1 if dtype == "bool" else dtypes.itemsize(dtype or str(self.dtype))
-        array = self.arrays[name] = Hbm(self, name, (rows, cols), itemsize, values, is_input)
-        self._emit("input" if is_input else "output", name, ((0, rows), (0, cols)), array.words, itemsize)
+        values = poison(shape, dtype or str(self.dtype)) if self.mode == "execute" else None
+        array = self._declare(name, shape, dtype, values, "output")
+        array.written = None if self.mode == "count" else np.zeros(shape, dtype=bool)
         return array
 
     def load(self, region: Region) -> Block:
         """Read a region of HBM into SRAM; it stays until the tile ends."""
-        array = region.array
-        box = self._box(region)
+        array, box = self._locate(region)
         (top, bottom), (left, right) = box
         shape = bottom - top, right - left
         words = shape[0] * shape[1]
-        data = self._read(array, box)
-        cost = words * array.itemsize if self.unit == "bytes" else words
+        data = array.read(box, self.dtype)
         owned = data is None or data.flags.owndata
-        block = self._give_room(shape, data, array.name, cost, owned=owned, origin=(array.name, box, array.itemsize))
+        block = self._give_room(shape, data, array.name, array.itemsize, owned, (array.name, box, words, array.itemsize))
         array.reads += words * self.times
         if self.check:
-            self.scope.deeds.append(("load", array.name, *shape))
+            self.did("load", array.name, *shape)
         if self.observers:
-            self._emit("load", array.name, box, words, array.itemsize)
+            self.emit("load", array.name, box, words, array.itemsize)
         return block
 
     def store(self, region: Region, value: OnChip, *, init: bool = False) -> None:
         """Write an on-chip value to a region of HBM, rounded to the array's type; ``init`` marks a store that only initialises."""
-        array = region.array
-        box = self._box(region)
-        (top, bottom), (left, right) = box
-        if not isinstance(value, OnChip) or value.shape != (bottom - top, right - left):
-            raise BadInput(f"cannot store {value!r} into {array.name}{(bottom - top, right - left)}")
-        if array.is_input:
-            raise BadInput(f"{array.name} is an input and is never stored to; declare an output with m.output(name, shape)")
-        self._write(array, box, value.take(self))
-        words = value.words * self.times
-        array.writes += words
-        array.init_writes += words if init else 0
-        if array.written is None:
-            array.covered.append(region.rows_covered())
+        array, box = self._locate(region)
+        shape = tuple(stop - start for start, stop in box)
+        if not isinstance(value, OnChip) or value.shape != shape:
+            raise BadInput(f"cannot store {value!r} into {array.name}{shape}; the shapes must be equal")
+        array.write(box, value.take_on(self), region)
+        array.writes += value.words * self.times
+        array.init_writes += value.words * self.times if init else 0
         if self.check:
-            self.scope.deeds.append(("store", array.name, *value.shape))
+            self.did("store", array.name, *shape)
         if self.observers:
-            self._emit("init" if init else "store", array.name, box, value.words, array.itemsize)
-
-    # On chip
+            self.emit("init" if init else "store", array.name, box, value.words, array.itemsize)
 
     def full(self, fill: float, rows: int, cols: int, *, name: str) -> Block:
         """A block of one number, with room for ``rows * cols`` words until the tile ends."""
         shape = whole("rows", rows), whole("cols", cols)
-        data = np.full(shape, fill, self.dtype) if self.mode == "execute" else None
-        return self._compute_room(shape, data, name, owned=True)
+        return self._room_for(shape, np.full(shape, fill, self.dtype) if self.mode == "execute" else None, name)
 
     def empty(self, rows: int, cols: int, *, name: str) -> Block:
         """A block that was never written: it holds NaN."""
@@ -150,63 +122,58 @@ class Machine:
 
     def let(self, value: OnChip, name: str) -> Block:
         """Give a value a name and room, until the tile ends; a block is copied, an unnamed value moves in."""
-        data = value.take(self)
-        if data is not None and not isinstance(value, Value):
-            data = data.copy()
-        return self._compute_room(value.shape, data, name, owned=value.owned or not isinstance(value, Value))
+        data = value.take_on(self)
+        if value.__class__ is Value:
+            return self._room_for(value.shape, data, name, value.owned)
+        return self._room_for(value.shape, None if data is None else data.copy(), name)
 
     def pairs(self, rule: Callable[[Int, Int], NDArray[np.bool_]], i: Tile, j: Tile) -> Value:
         """``rule`` of every pair of a row of tile ``i`` and a row of tile ``j``, computed from their indices: no words move."""
         i.check()
         j.check()
         self.count_elementwise(i.size * j.size)
-        keep = None
-        if self.mode == "execute":
-            keep = rule(np.arange(i.start, i.start + i.size)[:, None], np.arange(j.start, j.start + j.size)[None, :])
-        return Value(self, (i.size, j.size), keep, owned=False)
-
-    # Loops
+        rows, cols = (np.arange(t.start, t.start + t.size) for t in (i, j))
+        return Value(self, (i.size, j.size), rule(rows[:, None], cols[None, :]) if self.mode == "execute" else None, owned=False)
 
     def tiles(self, n: int, b: int, *, seen: Runs | None = None) -> Tiles:
         """Cut ``range(n)`` into tiles of ``b`` rows, the last one short; ``seen`` limits the loop to some of them (see :mod:`iosim.masks`)."""
         n, b = whole("the axis", n), whole("the tile height", b)
         runs = whole_axis(n, b) if seen is None else seen
-        times = self.times // runs.members
-        self.scope.loops += 1
-        if self.check:
-            self.scope.deeds.append(("loop", n, b))
-        visits = one_of_each_kind(n, b, runs, times, self.check) if self.mode == "count" else every_tile(n, b, runs, 1)
-        return Tiles(self, n, b, visits)
+        number = self._count_loop(n, b) if self.check else 0
+        if self.mode == "count":
+            return Tiles(self, n, b, one_of_each_kind(n, b, runs, self.times // runs.members, self.check), number)
+        return Tiles(self, n, b, every_tile(n, b, runs), number)
 
-    def enter(self, visit: Visit, home: Scope, number: int) -> Scope:
-        """Open the scope of one turn of the ``number``-th loop of ``home``."""
-        path = (*home.path, (number, visit.size, visit.code)) if self.check else ()
-        self.scope = Scope(home, self.times, self.used, path)
-        self.times, self.live = visit.times, 0
+    def enter(self, tile: Tile, number: int, code: int) -> None:
+        """Open a tile: what is made from now on lives in it. Called by the loop."""
+        if self.check and tile.parent is not None and tile.parent.notes is not None:
+            tile.notes = Notes((*tile.parent.notes.path, (number, tile.size, code)))
+        tile.used, tile.mark = self.used, len(self.residents)
+        self.tile, self.times, self.live = tile, tile.times, 0
         self.epoch += 1
         if self.observers:
-            self._emit("begin", "tile", ((visit.start, visit.start + visit.size),), 0, 0)
-        return self.scope
+            self.emit("begin", "tile", ((tile.start, tile.start + tile.size),), 0, 0)
 
-    def leave(self, scope: Scope) -> None:
-        """Close the scope of a turn and release what was made in it."""
-        if self.scope is not scope or scope.parent is None:
+    def leave(self, tile: Tile) -> None:
+        """Close the tile and release what was made in it. Called by the loop."""
+        if self.tile is not tile or tile.parent is None:
             raise LoopMisuse("an inner loop was left by break or return, or an outer one went on before it ended; let every loop run to its end")
-        if self.check:
-            compare(scope.path, self._known.setdefault(scope.path, scope.deeds), scope.deeds)
-        scope.open = False
-        self.scope, self.times, self.used, self.live = scope.parent, scope.times, scope.used, 0
+        if tile.notes is not None:
+            compare(self._known.setdefault(tile.notes.path, tile.notes), tile.notes)
+        tile.open = False
+        self.tile, self.times = tile.parent, tile.parent.times
+        self.used, self.live = tile.used, 0
+        del self.residents[tile.mark :]
         self.epoch += 1
         if self.observers:
-            self._emit("end", "tile", (), 0, 0)
+            self.emit("end", "tile", (), 0, 0)
 
     def finish(self) -> Counts:
         """End the run and return its counts; raises if a loop was left early or an output element never written."""
-        if self.scope is not self.root:
+        if self.tile is not self.root:
             raise LoopMisuse("a loop over tiles was left by break or return, or never finished; let every loop run to its end")
         for array in self.arrays.values():
-            if not array.is_input:
-                array.check_written()
+            array.check_written()
         return Counts(
             arrays={a.name: Traffic(a.reads, a.writes, a.init_writes, a.itemsize) for a in self.arrays.values()},
             flops=Flops(self.matmul, self.elementwise, self.exp),
@@ -219,121 +186,52 @@ class Machine:
             peak_hbm_bytes=sum(a.words * a.itemsize for a in self.arrays.values()),
         )
 
-    # Accounts
+    def emit(self, kind: Kind, name: str, box: Box, words: int, itemsize: int) -> None:
+        """Tell every observer."""
+        event = Event(kind, name, box, words, itemsize, self.times, self.used)
+        for observe in self.observers:
+            observe(event)
 
-    def count_matmul(self, rows: int, inner: int, cols: int) -> None:
-        self.matmul += 2 * rows * inner * cols * self.times
-        if self.check:
-            self.scope.deeds.append(("matmul", rows, inner, cols))
+    def _declare(self, name: str, shape: Shape, dtype: str | None, values: Array | None, kind: Literal["input", "output"]) -> Hbm:
+        if name in self.arrays:
+            raise BadInput(f"an HBM array named {name!r} exists already; it has shape {self.arrays[name].shape}")
+        rows, cols = (whole(f"the shape of {name}", size) for size in shape)
+        itemsize = 1 if dtype == "bool" else dtypes.itemsize(dtype or str(self.dtype))
+        array = self.arrays[name] = Hbm(self, name, (rows, cols), itemsize, values, kind == "input")
+        self.emit(kind, name, ((0, rows), (0, cols)), array.words, itemsize)
+        return array
 
-    def count_elementwise(self, words: int) -> None:
-        self.elementwise += words * self.times
-        if self.check:
-            self.scope.deeds.append(("elementwise", words))
+    def _count_loop(self, n: int, b: int) -> int:
+        self.did("loop", n, b)
+        notes = self.tile.notes
+        if notes is None:
+            return 0
+        notes.loops += 1
+        return notes.loops
 
-    def count_exp(self, words: int) -> None:
-        self.exp += words * self.times
-        if self.check:
-            self.scope.deeds.append(("exp", words))
-
-    def born(self, value: Value) -> int:
-        """Account for a new unnamed value; returns the epoch in which it may be used."""
-        self.live += value.held
-        if value.held > self.largest_unnamed:
-            self.largest_unnamed = value.held
-        if self.live > self.peak_unnamed:
-            self.peak_unnamed = self.live
-            if self.registers is not None and self.live > self.registers:
-                raise SramOverflow(
-                    f"an unnamed value{value.shape} makes {self.live} unnamed words but registers hold {self.registers}; "
-                    "give some of them room with m.let(value, name)"
-                )
-        return self.epoch
-
-    def emit_use(self, origin: tuple[str, Box, int]) -> None:
-        name, box, itemsize = origin
-        (top, bottom), (left, right) = box
-        self._emit("use", name, box, (bottom - top) * (right - left), itemsize)
-
-    def _compute_room(self, shape: Shape, data: Array | None, name: str, *, owned: bool) -> Block:
-        block = self._give_room(shape, data, name, shape[0] * shape[1] * self.item, owned=owned, origin=None)
-        if self.check:
-            self.scope.deeds.append(("room", name, *shape))
-        if self.observers:
-            self._emit("alloc", name, ((0, shape[0]), (0, shape[1])), shape[0] * shape[1], self.dtype.itemsize)
-        return block
-
-    def _give_room(self, shape: Shape, data: Array | None, name: str, cost: int, *, owned: bool, origin: tuple[str, Box, int] | None) -> Block:
-        if self.sram is not None and self.used + cost > self.sram and self.overflow == "error":
-            raise SramOverflow(self._no_room(shape, name, cost))
-        block = Block(self, shape, data, name, cost, owned=owned, origin=origin)
-        self.scope.blocks.append(block)
-        self.used += cost
-        if self.used > self.peak:
-            self.peak = self.used
-        return block
-
-    def _no_room(self, shape: Shape, name: str, cost: int) -> str:
-        residents = ", ".join(map(repr, self.scope.residents())) or "nothing"
-        free = (self.sram or 0) - self.used
-        return f"{name}{shape} needs {cost} {self.unit} but {free} of {self.sram} are free; resident: {residents}"
-
-    def _box(self, region: Region) -> Box:
+    def _locate(self, region: Region) -> tuple[Hbm, Box]:
         if not isinstance(region, Region):
             raise BadInput(f"{region!r} is not a region of HBM; index an array with tiles, as in m.load(Q[i])")
         if region.array.machine is not self:
             raise BadInput(f"{region.array.name} belongs to another machine; two machines never meet")
-        return region.box()
+        return region.array, region.box()
 
-    def _read(self, array: Hbm, box: Box) -> Array | None:
-        part = tuple(slice(*span) for span in box)
-        if array.written is not None and not array.written[part].all():
-            raise NotWritten(f"{array.name}{_spell(box)} was read before it was written; store it first")
-        if array.data is None:
-            return None
-        data = array.data[part]
-        if data.dtype in (self.dtype, np.bool_):
-            return data if array.is_input else data.copy()
-        return data.astype(self.dtype)
-
-    def _write(self, array: Hbm, box: Box, data: Array | None) -> None:
-        part = tuple(slice(*span) for span in box)
-        if array.written is not None:
-            array.written[part] = True
-        if array.data is None or data is None:
-            return
-        if array.data.dtype == data.dtype:
-            array.data[part] = data
-        else:
-            array.data[part] = _rounded(array.name, data, array.data.dtype)
-
-    def _emit(self, kind: Kind, name: str, box: Box, words: int, itemsize: int) -> None:
+    def _room_for(self, shape: Shape, data: Array | None, name: str, owned: bool = True) -> Block:
+        block = self._give_room(shape, data, name, self.dtype.itemsize, owned, None)
+        if self.check:
+            self.did("room", name, *shape)
         if self.observers:
-            event = Event(kind, name, box, words, itemsize, self.times, self.used)
-            for observe in self.observers:
-                observe(event)
+            self.emit("alloc", name, ((0, shape[0]), (0, shape[1])), block.words, self.dtype.itemsize)
+        return block
 
-
-def _stored(name: str, shape: Shape, data: ArrayLike, dtype: str) -> Array:
-    values = np.array(data, dtype=np.bool_ if dtype == "bool" else dtypes.storage(dtype))
-    if values.shape != tuple(shape):
-        raise BadInput(f"{name} has shape {values.shape} but {tuple(shape)} was declared")
-    bad = np.argwhere(~np.isfinite(values.astype(np.float64)))
-    if len(bad):
-        where = tuple(bad[0].tolist())
-        raise BadInput(f"{name}[{', '.join(map(str, where))}] is {values[where]}; every element of {name} must be finite in {dtype}")
-    values.flags.writeable = False
-    return values
-
-
-def _rounded(name: str, data: Array, dtype: np.dtype[np.generic]) -> Array:
-    with np.errstate(over="ignore"):
-        rounded = data.astype(dtype)
-    lost = np.isfinite(data.astype(np.float64)) != np.isfinite(rounded.astype(np.float64))
-    if lost.any():
-        raise BadInput(f"{name} holds {data[lost][0]}, which {dtype} cannot hold; choose a wider dtype")
-    return rounded
-
-
-def _spell(box: Box) -> str:
-    return "[" + ", ".join(f"{start}:{stop}" for start, stop in box) + "]"
+    def _give_room(self, shape: Shape, data: Array | None, name: str, itemsize: int, owned: bool, origin: Origin | None) -> Block:
+        cost = shape[0] * shape[1] * (itemsize if self.unit == "bytes" else 1)
+        if self.sram is not None and self.used + cost > self.sram and self.overflow == "error":
+            residents = ", ".join(map(repr, self.residents)) or "nothing"
+            raise SramOverflow(f"{name}{shape} needs {cost} {self.unit} but {self.sram - self.used} of {self.sram} are free; resident: {residents}")
+        block = Block(self, shape, data, name, owned, origin)
+        self.residents.append(block)
+        self.used += cost
+        if self.used > self.peak:
+            self.peak = self.used
+        return block

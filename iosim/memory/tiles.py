@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iosim.errors import LoopMisuse
+from iosim.errors import KindMismatch, LoopMisuse
 from iosim.masks.runs import FIRST, FULL, Int, Runs
 
 if TYPE_CHECKING:
     from iosim.memory.machine import Machine
-    from iosim.memory.scope import Scope
+
+Path = tuple[tuple[int, int, int], ...]
+Deed = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Tiles of one kind: runs of indices, for which the first one stands."""
+    """Tiles of one kind, as runs of indices; the first one stands for all."""
 
     first: Int
     stop: Int
@@ -34,19 +37,34 @@ class Group:
         return np.concatenate([np.arange(a, b) for a, b in zip(self.first, self.stop, strict=True)])
 
 
+Visit = tuple[int, int, int, int, Group | None]
+"""One turn of a loop: start, size, code, how many times, and the group it stands for (None: itself alone)."""
+
+
+@dataclass(slots=True)
+class Notes:
+    """What a tile did, kept only to compare it with others of its kind: its place in the loop nest, its loops and its deeds."""
+
+    path: Path = ()
+    loops: int = 0
+    deeds: list[Deed] = field(default_factory=list)
+
+
 class Tile:
-    """Rows of one axis that a loop stands on; valid until the loop moves on.
+    """One turn of a loop: some rows of an axis, and the scope in which on-chip blocks live until the loop moves on.
 
     A body may use its ``size``, whether it is ``full`` (every pair may attend) and whether this is the ``first`` visit to it, never
     its place: in count mode one tile stands for all of its kind.
     """
 
-    __slots__ = ("axis", "first", "full", "group", "height", "scope", "size", "start")
+    __slots__ = ("axis", "first", "full", "group", "height", "mark", "notes", "open", "parent", "size", "start", "times", "used")
 
-    def __init__(self, scope: Scope, visit: Visit, axis: int, height: int) -> None:
-        self.scope, self.axis, self.height = scope, axis, height
-        self.start, self.size, code, _, self.group = visit
+    def __init__(self, parent: Tile | None, visit: Visit, axis: int, height: int) -> None:
+        self.start, self.size, code, self.times, self.group = visit
         self.full, self.first = code & FULL != 0, code & FIRST != 0
+        self.parent, self.axis, self.height = parent, axis, height
+        self.open, self.notes = True, None
+        self.used = self.mark = 0
 
     @property
     def members(self) -> Sequence[int] | Int:
@@ -63,81 +81,73 @@ class Tile:
 
     def check(self) -> None:
         """Raise :class:`LoopMisuse` once the loop has moved on."""
-        if not self.scope.open:
+        if not self.open:
             raise LoopMisuse(
                 f"a tile of {self.size} rows was used after its loop had moved on; "
                 "use a tile inside its own loop body, and never keep tiles in a list"
             )
 
 
-class Visit(NamedTuple):
-    """One turn of a loop: the tile at ``start``, ``times`` times; without a group it stands for itself alone."""
-
-    start: int
-    size: int
-    code: int
-    times: int
-    group: Group | None
-
-
 class Tiles:
-    """A loop over tiles: enters a scope for each and releases it before the next.
+    """A loop over tiles: opens one, and closes it before the next.
 
-    A class, not a generator: a generator left by ``break`` would release its scope silently, this notices at the next step of the
+    A class, not a generator: a generator left by ``break`` would release its tile silently; this notices at the next step of the
     loop around it, or when the machine finishes.
     """
 
-    __slots__ = ("axis", "height", "home", "machine", "number", "scope", "started", "visits")
+    __slots__ = ("axis", "height", "home", "machine", "number", "started", "tile", "visits")
 
-    def __init__(self, machine: Machine, axis: int, height: int, visits: Iterator[Visit]) -> None:
-        self.machine, self.axis, self.height, self.visits, self.home = machine, axis, height, visits, machine.scope
-        self.scope: Scope | None = None
-        self.started, self.number = False, machine.scope.loops
+    def __init__(self, machine: Machine, axis: int, height: int, visits: Iterator[Visit], number: int = 0) -> None:
+        self.machine, self.axis, self.height, self.visits, self.home = machine, axis, height, visits, machine.tile
+        self.tile: Tile | None = None
+        self.started, self.number = False, number
 
     def __iter__(self) -> Tiles:
-        if self.started or self.machine.scope is not self.home:
+        if self.started or self.machine.tile is not self.home:
             raise LoopMisuse("a loop over tiles runs once, where it was made; call m.tiles(...) again in the for statement")
         self.started = True
         return self
 
     def __next__(self) -> Tile:
-        if self.scope is not None:
-            self.machine.leave(self.scope)
-            self.scope = None
-        elif self.machine.scope is not self.home:
+        m = self.machine
+        if self.tile is not None:
+            m.leave(self.tile)
+            self.tile = None
+        elif m.tile is not self.home:
             raise LoopMisuse("a loop over tiles was started inside another one's tile; write nested loops as nested for statements")
         visit = next(self.visits, None)
         if visit is None:
             raise StopIteration
-        self.scope = self.machine.enter(visit, self.home, self.number)
-        return Tile(self.scope, visit, self.axis, self.height)
+        tile = self.tile = Tile(self.home, visit, self.axis, self.height)
+        m.enter(tile, self.number, visit[2])
+        return tile
 
 
-def every_tile(n: int, b: int, runs: Runs, times: int) -> Iterator[Visit]:
+def every_tile(n: int, b: int, runs: Runs) -> Iterator[Visit]:
     """Each tile by itself, in order: what execution and tracing visit."""
     for first, stop, code in runs:
         for start in range(first * b, stop * b, b):
-            yield Visit(start, min(b, n - start), code, times, None)
+            yield start, min(b, n - start), code, 1, None
 
 
 def one_of_each_kind(n: int, b: int, runs: Runs, times: int, check: int) -> Iterator[Visit]:
     """One tile of each kind for all of them; up to ``check`` others follow, counted zero times, to be compared with it."""
     for size, code, group in kinds(n, b, runs):
-        start = int(group.first[0])
-        yield Visit(start * b, size, code, times * group.count, group)
+        yield int(group.first[0]) * b, size, code, times * group.count, group
         for index in sample(group, check):
-            yield Visit(index * b, size, code, 0, None)
+            yield index * b, size, code, 0, None
 
 
 def kinds(n: int, b: int, runs: Runs) -> Iterator[tuple[int, int, Group]]:
     """Sort the tiles of ``runs`` by kind: their code, and whether they are the short last tile of the axis."""
     last, tail = (n - 1) // b, (n - 1) % b + 1
     for code in range((FULL | FIRST) + 1):
-        first, stop = runs.first[runs.code == code], runs.stop[runs.code == code]
-        short = (stop > last) & (tail < b)
+        mine = runs.code == code
+        first, stop = runs.first[mine], runs.stop[mine]
+        short = stop > last
         body = np.where(short, last, stop)
         if (first < body).any():
-            yield b if last or tail == b else tail, code, Group(first[first < body], body[first < body])
+            yield b, code, Group(first[first < body], body[first < body])
         if short.any():
             yield tail, code, Group(np.full(short.sum(), last), np.full(short.sum(), last + 1))
 
@@ -154,3 +164,16 @@ def sample(group: Group, limit: int) -> list[int]:
 def whole_axis(n: int, b: int) -> Runs:
     """All tiles of an axis, each full."""
     return Runs(np.array([0]), np.array([-(-n // b)]), np.array([FULL]))
+
+
+def compare(known: Notes, found: Notes) -> None:
+    """Raise :class:`KindMismatch` where two tiles of one kind did different things."""
+    if known.deeds == found.deeds:
+        return
+    pairs = list(zip_longest(known.deeds, found.deeds, fillvalue=("nothing more",)))
+    at = next(n for n, (one, other) in enumerate(pairs) if one != other)
+    one, other = (" ".join(map(str, deed)) for deed in pairs[at])
+    raise KindMismatch(
+        f"two tiles of one kind ({found.path[-1][1]} rows, loop depth {len(found.path)}) did different things at step {at + 1}: "
+        f"{one} against {other}; a body may depend only on its tile's size, full and first"
+    )

@@ -1,0 +1,65 @@
+"""The factors of a closed form: whole numbers, or arrays of them, each with the symbol that stands for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints: TypeAlias = NDArray[np.int64]
+Int: TypeAlias = int | Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A factor: how it is written and what it amounts to.
+
+    >>> Size("Nq", 1024) * Size("d", 64)
+    Size(symbol='Nq d', value=65536)
+    """
+
+    symbol: str
+    value: Int
+
+    def __mul__(self, other: Size) -> Size:
+        return Size(f"{self.symbol} {other.symbol}".strip(), self.value * other.value)
+
+
+ONE = Size("", 1)
+
+
+class Passes(NamedTuple):
+    """So many passes over so many rows of an array."""
+
+    times: Size
+    rows: Size
+
+
+def once(rows: Size) -> Passes:
+    """One pass over ``rows``."""
+    return Passes(ONE, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The sizes that closed forms speak of: rows N_q and N_k, widths d and d_v, and T_r x T_c tiles."""
+
+    Nq: Size
+    Nk: Size
+    d: Size
+    dv: Size
+    Tr: Size
+    Tc: Size
+
+
+def shape(n: Int, nk: Int, d: Int, dv: Int, Br: Int, Bc: Int) -> Shape:
+    """The sizes of one head cut into blocks of ``Br`` query rows by ``Bc`` key rows; a ragged tile counts as a tile."""
+    tiles = Size("Tr", ceil_div(n, Br)), Size("Tc", ceil_div(nk, Bc))
+    return Shape(Size("Nq", n), Size("Nk", nk), Size("d", d), Size("dv", dv), *tiles)
+
+
+def ceil_div(rows: Int, block: Int) -> Int:
+    """``rows / block``, rounded up."""
+    return -(-rows // block)

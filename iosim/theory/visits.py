@@ -1,0 +1,76 @@
+"""Visits: how many rows and pairs the tiles of a loop nest meet, all together. Every closed form is linear in these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iosim.theory.sizes import ONE, Int, Passes, Shape, Size, once
+from iosim.theory.tiles import Census
+
+
+@dataclass(frozen=True, slots=True)
+class Visits:
+    """What is met, summed over the visited tiles; in brackets what that is without a mask.
+
+    * ``queries``: query rows of every visited tile (Tc Nq);
+    * ``queries_again``: the same without each query tile's first visit ((Tc - 1) Nq);
+    * ``queries_unmet``: query rows whose tile visits nothing; None when there are none;
+    * ``keys``: key rows of every visited tile (Tr Nk);
+    * ``keys_met``: key rows of the key tiles that some query tile visits (Nk);
+    * ``pairs``: the area of the visited tiles (Nq Nk);
+    * ``elements``: the area of the partial ones, where a mask is read; None when the problem has no element mask.
+    """
+
+    queries: Passes
+    queries_again: Passes
+    queries_unmet: Passes | None
+    keys: Passes
+    keys_met: Passes
+    pairs: Passes
+    elements: Passes | None
+
+
+def everywhere(s: Shape, *, elements: bool) -> Visits:
+    """The visits of a kernel that visits every tile, and reads a mask in all of them if there are ``elements``."""
+    return Visits(
+        queries=Passes(s.Tc, s.Nq),
+        queries_again=Passes(Size("(Tc - 1)", s.Tc.value - 1), s.Nq),
+        queries_unmet=None,
+        keys=Passes(s.Tr, s.Nk),
+        keys_met=once(s.Nk),
+        pairs=once(s.Nq * s.Nk),
+        elements=once(s.Nq * s.Nk) if elements else None,
+    )
+
+
+def summed(
+    *, queries: Int, queries_met: Int, queries_unmet: Int, keys: Int, keys_met: Int, pairs: Int, elements: Int | None
+) -> Visits:  # fmt: skip
+    """The visits that amount to these numbers of rows and pairs."""
+    return Visits(
+        queries=_passes("(query rows visited)", queries),
+        queries_again=_passes("(query rows visited again)", queries - queries_met),
+        queries_unmet=_passes("(query rows never visited)", queries_unmet),
+        keys=_passes("(key rows visited)", keys),
+        keys_met=_passes("(key rows met)", keys_met),
+        pairs=_passes("(pairs in visited tiles)", pairs),
+        elements=None if elements is None else _passes("(pairs in partial tiles)", elements),
+    )
+
+
+def counted(census: Census, *, elements: bool) -> Visits:
+    """The visits to the tiles of ``census``."""
+    kinds = census.kinds()
+    return summed(
+        queries=sum(tile.rows * number for tile, number in kinds),
+        queries_met=sum(tile.rows * number for tile, number in kinds if tile.first),
+        queries_unmet=sum(rows * number for rows, number in zip(census.rows.sizes, census.unmet(), strict=True)),
+        keys=sum(tile.cols * number for tile, number in kinds),
+        keys_met=sum(cols * number for cols, number in zip(census.cols.sizes, census.met, strict=True)),
+        pairs=sum(tile.rows * tile.cols * number for tile, number in kinds),
+        elements=sum(tile.rows * tile.cols * number for tile, number in kinds if not tile.full) if elements else None,
+    )
+
+
+def _passes(symbol: str, rows: Int) -> Passes:
+    return Passes(Size(symbol, rows), ONE)
