@@ -149,6 +149,11 @@ def test_heads_are_apart_and_kv_heads_are_shared_by_neighbours(kv_heads: int) ->
         np.testing.assert_array_equal(whole.lse[b, h], one.lse)
 
 
+def test_the_largest_score_is_over_all_heads() -> None:
+    heads = np.array([1.0, 5.0, 2.0]).reshape(1, 3, 1, 1)
+    assert attention(heads, np.ones((1, 3, 1, 1)), heads).max_score == 5
+
+
 def test_many_row_blocks_give_what_one_gives() -> None:
     rng = np.random.default_rng(0)
     q, k, v = rng.standard_normal((1500, 8)), rng.standard_normal((1501, 8)), rng.standard_normal((1501, 3))

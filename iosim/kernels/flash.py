@@ -33,7 +33,7 @@ def flash(
                 l_i, m_i = m.full(0.0, i.size, 1, name="l_i"), m.full(-np.inf, i.size, 1, name="m_i")
             else:
                 o, l_i, m_i = m.load(O[i]), m.load(L[i]), m.load(M[i])
-            s = scores(m, q, k, i, j, scale=scale, mask=mask)
+            s = scores(m, q, k, i, j, scale, mask)
             m_t = m.let(s.rowmax(), "m_tilde")
             s[...] = exp(s - finite(m_t))  # P_ij takes the room of S_ij
             l_t = m.let(s.rowsum(), "l_tilde")

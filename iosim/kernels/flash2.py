@@ -23,10 +23,10 @@ def flash2(m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, LSE: Hbm, *, Br: int, Bc:
         m_i = m.full(-np.inf, i.size, 1, name="m_i")
         for j in m.tiles(N_k, Bc, seen=mask.grid.row(i)):
             k, v = m.load(K[j]), m.load(V[j])
-            s = scores(m, q, k, i, j, scale=scale, mask=mask)
-            m_new = m.let(maximum(m_i, s.rowmax()), "m_new")
-            s[...] = exp(s - finite(m_new))  # P_ij takes the room of S_ij
-            alpha = m.let(exp(m_i - finite(m_new)), "alpha")
+            s = scores(m, q, k, i, j, scale, mask)
+            m_new = m.let(finite(maximum(m_i, s.rowmax())), "m_new")
+            s[...] = exp(s - m_new)  # P_ij takes the room of S_ij
+            alpha = m.let(exp(m_i - m_new), "alpha")
             l_i *= alpha
             l_i += s.rowsum()
             o *= alpha

@@ -22,17 +22,16 @@ class Mask:
     elements: Hbm | None = None
 
     def hide(self, m: Machine, s: Block, i: Tile, j: Tile) -> None:
-        """Set the scores of forbidden pairs to -inf; a full tile has none, and costs nothing."""
-        if i.full and j.full:
-            return
+        """Set the scores of forbidden pairs to -inf."""
         if self.rule is not None:
             s[...] = where(m.pairs(self.rule, i, j), s, -np.inf)
         if self.elements is not None:
             s[...] = where(m.load(self.elements[i, j]), s, -np.inf)
 
 
-def scores(m: Machine, q: Block, k: Block, i: Tile, j: Tile, *, scale: float, mask: Mask) -> Block:
+def scores(m: Machine, q: Block, k: Block, i: Tile, j: Tile, scale: float, mask: Mask) -> Block:
     """S_ij = scale Q_i K_j^T, -inf where a pair may not attend; takes room for Br x Bc words."""
     s = m.let(scale * (q @ k.T), "S_ij")
-    mask.hide(m, s, i, j)
+    if not (i.full and j.full):
+        mask.hide(m, s, i, j)
     return s

@@ -40,7 +40,7 @@ def scores_tiled(m: Machine, Q: Hbm, K: Hbm, S: Hbm, *, Br: int, Bc: int, scale:
         q = m.load(Q[i])
         for j in m.tiles(N_k, Bc, seen=mask.grid.row(i)):
             k = m.load(K[j])
-            m.store(S[i, j], scores(m, q, k, i, j, scale=scale, mask=mask))
+            m.store(S[i, j], scores(m, q, k, i, j, scale, mask))
         for j in m.tiles(N_k, Bc, seen=mask.grid.unseen(i)):
             m.store(S[i, j], m.full(-np.inf, i.size, j.size, name="S_ij"))
 
@@ -52,7 +52,7 @@ def scores_ideal(m: Machine, Q: Hbm, K: Hbm, S: Hbm, *, Br: int, scale: float, m
         k = m.load(K[j])
         for i in m.tiles(N_q, Br, seen=mask.grid.col(j)):
             q = m.load(Q[i])
-            m.store(S[i, j], scores(m, q, k, i, j, scale=scale, mask=mask))
+            m.store(S[i, j], scores(m, q, k, i, j, scale, mask))
 
 
 def softmax_rows(m: Machine, S: Hbm, P: Hbm) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn, Self
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +12,80 @@ from iosim.errors import BadInput, DeadValue
 from iosim.memory.events import Box
 
 if TYPE_CHECKING:
+    from iosim.memory.hbm import Hbm
     from iosim.memory.machine import Machine
 
 Array = NDArray[np.generic]
 Shape = tuple[int, int]
 SPENT = -1
 VALUE = "an unnamed value"
-Origin = tuple[str, Box, int, int]
+Origin = tuple["Hbm", Box]
+
+
+def elementwise(fn: np.ufunc) -> Callable[[OnChip, Operand], Value]:
+    """The operator that applies ``fn`` to two operands that broadcast; a single-use operand of the result's shape lends its buffer."""
+
+    def operator(x: OnChip, y: Operand) -> Value:
+        m = x.machine
+        shape = x.shape
+        a = x.take()
+        out = a if x.owned and x.__class__ is Value else None
+        if isinstance(y, OnChip):
+            if y.machine is not m:
+                x.meet(y)
+            b: Array | float | None = y.take()
+            if y.shape != shape and y.shape != (shape[0], 1):
+                shape = broadcast(x, y)
+                out = out if shape == x.shape else None
+            if out is None and y.__class__ is Value and y.owned and y.shape == shape:
+                out = y.data
+        else:
+            b = number(y)
+        m.elementwise += shape[0] * shape[1] * m.times
+        if m.check:
+            m.did("elementwise", *shape)
+        return Value(m, shape, None if a is None else fn(a, b, out=out))
+
+    return operator
+
+
+def in_place(fn: np.ufunc) -> Callable[[Block, Operand], Block]:
+    """The operator that updates a block with ``fn``, in its own buffer unless somebody else can see that."""
+
+    def operator(x: Block, y: Operand) -> Block:
+        m = x.machine
+        a = x.take()
+        if isinstance(y, OnChip):
+            if y.machine is not m:
+                x.meet(y)
+            b: Array | float | None = y.take()
+            if y.shape != x.shape and y.shape != (x.shape[0], 1) and broadcast(x, y) != x.shape:
+                raise BadInput(f"cannot update {x!r} in place with {y!r}; the result has another shape")
+        else:
+            b = number(y)
+        m.elementwise += x.shape[0] * x.shape[1] * m.times
+        if m.check:
+            m.did("elementwise", *x.shape)
+        if a is not None:
+            x.data = fn(a, b, out=a if x.owned else None)
+        x.owned, x.origin = True, None
+        return x
+
+    return operator
+
+
+def reduction(fn: np.ufunc) -> Callable[[OnChip], Value]:
+    """The operator that reduces each row with ``fn``: (rows, cols) to (rows, 1)."""
+
+    def operator(x: OnChip) -> Value:
+        m = x.machine
+        a = x.take()
+        m.elementwise += x.shape[0] * x.shape[1] * m.times
+        if m.check:
+            m.did("elementwise", *x.shape)
+        return Value(m, (x.shape[0], 1), None if a is None else fn.reduce(a, axis=1, keepdims=True))
+
+    return operator
 
 
 class OnChip:
@@ -28,12 +96,13 @@ class OnChip:
 
     __slots__ = ("data", "machine", "owned", "shape")
     __array_ufunc__ = None
-    label = VALUE
 
     machine: Machine
     shape: Shape
     data: Array | None
     owned: bool
+    label: str
+    held: int
 
     @property
     def words(self) -> int:
@@ -43,37 +112,28 @@ class OnChip:
         """The numbers, for one operation; raises :class:`DeadValue` where they are gone."""
         raise NotImplementedError
 
-    def take_on(self, m: Machine) -> Array | None:
-        """The numbers, for one operation on machine ``m``."""
-        if self.machine is not m:
-            raise BadInput(f"{self.label}{self.shape} belongs to another machine; two machines never meet")
-        return self.take()
+    def meet(self, other: OnChip) -> None:
+        """Raise :class:`BadInput` where ``other`` lives on another machine."""
+        if self.machine is not other.machine:
+            raise BadInput(f"{self!r} and {other!r} belong to two machines; two machines never meet")
 
-    def __add__(self, other: Operand) -> Value:
-        return elementwise(np.add, self, other)
-
-    def __sub__(self, other: Operand) -> Value:
-        return elementwise(np.subtract, self, other)
-
-    def __mul__(self, other: Operand) -> Value:
-        return elementwise(np.multiply, self, other)
-
-    def __truediv__(self, other: Operand) -> Value:
-        return elementwise(np.divide, self, other)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __neg__(self) -> Value:
-        return elementwise(np.multiply, self, -1.0)
+    __add__ = __radd__ = elementwise(np.add)
+    __mul__ = __rmul__ = elementwise(np.multiply)
+    __sub__ = elementwise(np.subtract)
+    __truediv__ = elementwise(np.divide)
+    rowmax = reduction(np.maximum)
+    rowsum = reduction(np.add)
 
     def __matmul__(self, other: OnChip) -> Value:
         m = self.machine
         if not isinstance(other, OnChip):
-            raise _no_operand(other)
+            raise BadInput(f"{self!r} @ {type(other).__name__}: use blocks and values, and m.load for arrays")
         (rows, inner), (inner_too, cols) = self.shape, other.shape
         if inner != inner_too:
             raise BadInput(f"{self.label}{self.shape} @ {other.label}{other.shape}: the inner sizes {inner} and {inner_too} differ")
-        x, y = self.take(), other.take_on(m)
+        if other.machine is not m:
+            self.meet(other)
+        x, y = self.take(), other.take()
         m.count_matmul(rows, inner, cols)
         return Value(m, (rows, cols), None if x is None or y is None else np.matmul(x, y))
 
@@ -81,17 +141,9 @@ class OnChip:
     def T(self) -> Value:
         """The transpose: an access pattern, which costs nothing, used once like any unnamed value."""
         x = self.take()
-        mine, held = (self.owned, self.held) if isinstance(self, Value) else (False, 0)
+        mine = self.owned and self.__class__ is Value
         self.owned = False
-        return Value(self.machine, (self.shape[1], self.shape[0]), None if x is None else x.T, owned=mine, held=held)
-
-    def rowmax(self) -> Value:
-        """The largest element of each row, (rows, 1)."""
-        return _reduce(np.maximum, self)
-
-    def rowsum(self) -> Value:
-        """The sum of each row, (rows, 1)."""
-        return _reduce(np.add, self)
+        return Value(self.machine, (self.shape[1], self.shape[0]), None if x is None else x.T, mine, self.held)
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
         raise BadInput(f"{self.label}{self.shape} is on chip; its numbers leave only through m.store")
@@ -113,6 +165,7 @@ class Value(OnChip):
     """An intermediate of one expression: no name, no room. It is used exactly once, before the next tile begins or ends."""
 
     __slots__ = ("epoch", "held")
+    label = VALUE
 
     def __init__(self, machine: Machine, shape: Shape, data: Array | None, owned: bool = True, held: int = -1) -> None:
         self.machine, self.shape, self.data = machine, shape, data
@@ -145,6 +198,7 @@ class Block(OnChip):
     """A value with a name and room in SRAM, until the tile in which it was made ends; it can be overwritten in place."""
 
     __slots__ = ("label", "origin", "tile")
+    held = 0  # a block is no intermediate: transposing one takes no register
 
     def __init__(self, machine: Machine, shape: Shape, data: Array | None, label: str, owned: bool, origin: Origin | None) -> None:
         self.machine, self.shape, self.data = machine, shape, data
@@ -157,7 +211,8 @@ class Block(OnChip):
                 f"{self.label}{self.shape} was released when its tile ended; load it again, or carry its value in a block made outside the loop"
             )
         if self.origin is not None and self.machine.observers:
-            self.machine.emit("use", *self.origin)
+            array, box = self.origin
+            self.machine.emit("use", array.name, box, self.words, array.itemsize)
         return self.data
 
     def __setitem__(self, index: object, new: OnChip) -> None:
@@ -165,60 +220,20 @@ class Block(OnChip):
         if index is not Ellipsis:
             raise BadInput(f"{self.label}{self.shape} can only be overwritten whole: {self.label}[...] = value")
         if not isinstance(new, OnChip):
-            raise _no_operand(new)
+            raise BadInput(f"cannot write {type(new).__name__} into {self!r}; use a block or a value")
         if new.shape != self.shape:
             raise BadInput(f"cannot write {new.label}{new.shape} into {self.label}{self.shape}")
-        x = new.take_on(self.machine)
+        self.meet(new)
+        x = new.take()
         self.origin = None
         self.take()
         self.data = x if x is None or (new.__class__ is Value and new.owned) else x.copy()
         self.owned = True
 
-    def _update(self, fn: np.ufunc, other: Operand) -> Self:
-        m = self.machine
-        x = self.take()
-        if isinstance(other, OnChip):
-            y: Array | float | None = other.take_on(m)
-            if other.shape != self.shape and broadcast(self, other) != self.shape:
-                raise BadInput(f"cannot update {self.label}{self.shape} in place with {other.label}{other.shape}")
-        else:
-            y = number(other)
-        m.count_elementwise(self.shape[0] * self.shape[1])
-        if x is not None:
-            self.data = fn(x, y, out=x if self.owned else None)
-        self.owned, self.origin = True, None
-        return self
-
-    def __iadd__(self, other: Operand) -> Self:
-        return self._update(np.add, other)
-
-    def __isub__(self, other: Operand) -> Self:
-        return self._update(np.subtract, other)
-
-    def __imul__(self, other: Operand) -> Self:
-        return self._update(np.multiply, other)
-
-    def __itruediv__(self, other: Operand) -> Self:
-        return self._update(np.divide, other)
-
-
-def elementwise(fn: np.ufunc, x: OnChip, y: Operand) -> Value:
-    """``fn`` of two operands that broadcast; a single-use operand of the result's shape lends its buffer."""
-    m = x.machine
-    shape = x.shape
-    a = x.take()
-    out = a if x.owned and x.__class__ is Value else None
-    if isinstance(y, OnChip):
-        b: Array | float | None = y.take_on(m)
-        if y.shape != shape:
-            shape = broadcast(x, y)
-            out = out if shape == x.shape else None
-        if out is None and y.__class__ is Value and y.owned and y.shape == shape:
-            out = y.data
-    else:
-        b = number(y)
-    m.count_elementwise(shape[0] * shape[1])
-    return Value(m, shape, None if a is None else fn(a, b, out=out))
+    __iadd__ = in_place(np.add)
+    __isub__ = in_place(np.subtract)
+    __imul__ = in_place(np.multiply)
+    __itruediv__ = in_place(np.divide)
 
 
 def broadcast(x: OnChip, y: OnChip) -> Shape:
@@ -226,21 +241,11 @@ def broadcast(x: OnChip, y: OnChip) -> Shape:
     (rows, cols), (rows_too, cols_too) = x.shape, y.shape
     if (rows == rows_too or 1 in (rows, rows_too)) and (cols == cols_too or 1 in (cols, cols_too)):
         return max(rows, rows_too), max(cols, cols_too)
-    raise BadInput(f"{x.label}{x.shape} and {y.label}{y.shape} do not broadcast")
-
-
-def _reduce(fn: np.ufunc, x: OnChip) -> Value:
-    m = x.machine
-    a = x.take()
-    m.count_elementwise(x.shape[0] * x.shape[1])
-    return Value(m, (x.shape[0], 1), None if a is None else fn.reduce(a, axis=1, keepdims=True))
+    raise BadInput(f"{x!r} and {y!r} do not broadcast")
 
 
 def number(x: object) -> float:
-    if isinstance(x, int | float) and not isinstance(x, bool):
+    """A Python number, for arithmetic with blocks; raises :class:`BadInput` for anything else, NumPy arrays among them."""
+    if isinstance(x, (float, int)) and x is not True and x is not False:
         return float(x)
-    raise _no_operand(x)
-
-
-def _no_operand(x: object) -> BadInput:
-    return BadInput(f"{type(x).__name__} is not an operand of on-chip arithmetic; use blocks, values and Python numbers, and m.load for arrays")
+    raise BadInput(f"{type(x).__name__} is not an operand of on-chip arithmetic; use blocks, values and Python numbers, and m.load for arrays")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from iosim.errors import BadInput
-from iosim.memory.blocks import OnChip, Operand, Value, elementwise
+from iosim.memory.blocks import OnChip, Value, elementwise
 
 
 def exp(x: OnChip) -> Value:
@@ -13,7 +13,7 @@ def exp(x: OnChip) -> Value:
     m = x.machine
     a = x.take()
     m.count_exp(x.words)
-    return Value(m, x.shape, None if a is None else np.exp(a, out=a if isinstance(x, Value) and x.owned else None))
+    return Value(m, x.shape, None if a is None else np.exp(a, out=a if x.owned and x.__class__ is Value else None))
 
 
 def log(x: OnChip) -> Value:
@@ -25,9 +25,8 @@ def log(x: OnChip) -> Value:
         return Value(m, x.shape, None if a is None else np.log(a))
 
 
-def maximum(x: OnChip, y: Operand) -> Value:
-    """The larger of the two, element by element."""
-    return elementwise(np.maximum, x, y)
+maximum = elementwise(np.maximum)
+"""The larger of two operands, element by element."""
 
 
 def where(keep: OnChip, x: OnChip, otherwise: float) -> Value:
@@ -35,7 +34,8 @@ def where(keep: OnChip, x: OnChip, otherwise: float) -> Value:
     if keep.shape != x.shape:
         raise BadInput(f"where: the condition has shape {keep.shape} but {x.label} has {x.shape}")
     m = x.machine
-    c, a = keep.take_on(m), x.take()
+    x.meet(keep)
+    c, a = keep.take(), x.take()
     m.count_elementwise(x.words)
     return Value(m, x.shape, None if a is None or c is None else np.where(c, a, otherwise))
 

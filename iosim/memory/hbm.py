@@ -25,10 +25,12 @@ class Hbm:
     An input is never stored to. An output starts as NaN, and every element of it must be written before the machine finishes.
     """
 
-    __slots__ = ("covered", "data", "init_writes", "is_input", "itemsize", "machine", "name", "reads", "shape", "writes", "written")
+    __slots__ = ("cost", "covered", "data", "init_writes", "is_input", "itemsize", "lends", "machine", "name", "reads", "shape", "writes", "written")
 
     def __init__(self, machine: Machine, name: str, shape: tuple[int, int], itemsize: int, data: Array | None, is_input: bool) -> None:
         self.machine, self.name, self.shape, self.itemsize, self.data, self.is_input = machine, name, shape, itemsize, data, is_input
+        self.lends = is_input and (data is None or data.dtype in (machine.dtype, np.bool_))
+        self.cost = itemsize if machine.unit == "bytes" else 1
         self.reads = self.writes = self.init_writes = 0
         self.written: NDArray[np.bool_] | None = None
         self.covered: list[NDArray[np.int64]] = []
@@ -42,25 +44,25 @@ class Hbm:
 
     def read(self, box: Box, dtype: np.dtype[np.generic]) -> Array | None:
         """The numbers of a region, widened to ``dtype``: a view of an input, a copy of an output."""
-        if self.written is not None and not self.written[_slices(box)].all():
+        (top, bottom), (left, right) = box
+        if self.written is not None and not self.written[top:bottom, left:right].all():
             raise NotWritten(f"{self.name}{_spell(box)} was read before it was written; store it first")
         if self.data is None:
             return None
-        data = self.data[_slices(box)]
-        if data.dtype == dtype or data.dtype == np.bool_:
-            return data if self.is_input else data.copy()
-        return data.astype(dtype)
+        part = self.data[top:bottom, left:right]
+        return part if self.lends else part.astype(dtype)
 
     def write(self, box: Box, data: Array | None, region: Region) -> None:
         """Put numbers into a region, rounded to the array's type."""
+        (top, bottom), (left, right) = box
         if self.is_input:
             raise BadInput(f"{self.name} is an input and is never stored to; declare an output with m.output(name, shape)")
         if self.written is None:
             self.covered.append(region.rows_covered())
         else:
-            self.written[_slices(box)] = True
+            self.written[top:bottom, left:right] = True
         if self.data is not None and data is not None:
-            self.data[_slices(box)] = data if data.dtype == self.data.dtype else rounded(self.name, data, self.data.dtype)
+            self.data[top:bottom, left:right] = data if data.dtype == self.data.dtype else rounded(self.name, data, self.data.dtype)
 
     def check_written(self) -> None:
         """Raise :class:`NotWritten` unless every element of an output was stored to.
@@ -69,13 +71,12 @@ class Hbm:
         """
         if self.is_input:
             return
-        if self.written is not None:
-            missing = np.argwhere(~self.written)
-            where = f"element {tuple(missing[0].tolist())} and {len(missing) - 1} more" if len(missing) else ""
+        if self.written is None:
+            where = _gap(self.covered, self.shape[0]) or ("some element" if self.writes < self.words else "")
         else:
-            where = _gap(self.covered, self.shape[0]) or ("some elements" if self.writes < self.words else "")
+            where = "" if self.written.all() else f"element {tuple(np.argwhere(~self.written)[0].tolist())}"
         if where:
-            raise NotWritten(f"{self.name}{self.shape} is an output but {where} were never written; store every tile of it")
+            raise NotWritten(f"{self.name}{self.shape} is an output but {where} was never written; store every tile of it")
 
 
 class Region:
@@ -127,8 +128,10 @@ def _gap(covered: list[NDArray[np.int64]], rows: int) -> str:
 
 def stored(name: str, shape: tuple[int, int], data: ArrayLike, dtype: str) -> Array:
     """``data`` as HBM holds it: of ``dtype``, read-only; raises :class:`BadInput` naming the first element that is not finite."""
+    kind = np.dtype(np.bool_) if dtype == "bool" else dtypes.storage(dtype)
+    settled = isinstance(data, np.ndarray) and data.dtype == kind and data.flags.owndata and not data.flags.writeable
     with np.errstate(over="ignore"):
-        values = np.array(data).astype(np.bool_ if dtype == "bool" else dtypes.storage(dtype))
+        values = np.asarray(data) if settled else np.array(data, kind)
     if values.shape != tuple(shape):
         raise BadInput(f"{name} has shape {values.shape} but {tuple(shape)} was declared")
     sound = np.isfinite(values)
@@ -152,10 +155,6 @@ def rounded(name: str, data: Array, dtype: np.dtype[np.generic]) -> Array:
     if lost.any():
         raise BadInput(f"{name} holds {data[lost][0]}, which {dtype} cannot hold; choose a wider dtype")
     return narrow
-
-
-def _slices(box: Box) -> tuple[slice, slice]:
-    return slice(*box[0]), slice(*box[1])
 
 
 def _spell(box: Box) -> str:

@@ -12,7 +12,7 @@ from iosim import dtypes
 from iosim.errors import BadInput, LoopMisuse, SramOverflow
 from iosim.masks.runs import Int, Runs
 from iosim.memory.accounts import Accounts
-from iosim.memory.blocks import Array, Block, OnChip, Origin, Shape, Value
+from iosim.memory.blocks import Array, Block, OnChip, Shape, Value
 from iosim.memory.counts import Counts, Flops, Traffic
 from iosim.memory.events import Box, Event, Kind, Observer
 from iosim.memory.hbm import Hbm, Region, poison, stored
@@ -39,7 +39,7 @@ class Machine(Accounts):
     8000
     """
 
-    __slots__ = ("_known", "arrays", "dtype", "lowest", "mode", "observers", "overflow", "sram", "unit")
+    __slots__ = ("_known", "arrays", "cost", "dtype", "lowest", "mode", "observers", "overflow", "sram", "unit")
 
     def __init__(
         self,
@@ -60,6 +60,7 @@ class Machine(Accounts):
         self.unit: Unit = "words" if size is None else size.unit
         self.mode, self.overflow, self.observers = mode, overflow, tuple(observers)
         self.dtype = dtypes.storage(accumulator)
+        self.cost = self.dtype.itemsize if self.unit == "bytes" else 1
         self.lowest = np.array(np.finfo(self.dtype).min, self.dtype)
         self.arrays: dict[str, Hbm] = {}
         self._known: dict[Path, Notes] = {}
@@ -83,13 +84,15 @@ class Machine(Accounts):
 
     def load(self, region: Region) -> Block:
         """Read a region of HBM into SRAM; it stays until the tile ends."""
-        array, box = self._locate(region)
+        if region.__class__ is not Region or region.array.machine is not self:
+            raise self._misplaced(region)
+        array, box = region.array, region.box()
         (top, bottom), (left, right) = box
         shape = bottom - top, right - left
         words = shape[0] * shape[1]
         data = array.read(box, self.dtype)
-        owned = data is None or data.flags.owndata
-        block = self._give_room(shape, data, array.name, array.itemsize, owned, (array.name, box, words, array.itemsize))
+        block = Block(self, shape, data, array.name, not array.lends, (array, box))
+        self._give_room(block, words * array.cost)
         array.reads += words * self.times
         if self.check:
             self.did("load", array.name, *shape)
@@ -99,11 +102,15 @@ class Machine(Accounts):
 
     def store(self, region: Region, value: OnChip, *, init: bool = False) -> None:
         """Write an on-chip value to a region of HBM, rounded to the array's type; ``init`` marks a store that only initialises."""
-        array, box = self._locate(region)
+        if region.__class__ is not Region or region.array.machine is not self:
+            raise self._misplaced(region)
+        array, box = region.array, region.box()
         shape = tuple(stop - start for start, stop in box)
         if not isinstance(value, OnChip) or value.shape != shape:
             raise BadInput(f"cannot store {value!r} into {array.name}{shape}; the shapes must be equal")
-        array.write(box, value.take_on(self), region)
+        if value.machine is not self:
+            raise BadInput(f"{value!r} belongs to another machine; two machines never meet")
+        array.write(box, value.take(), region)
         array.writes += value.words * self.times
         array.init_writes += value.words * self.times if init else 0
         if self.check:
@@ -122,10 +129,12 @@ class Machine(Accounts):
 
     def let(self, value: OnChip, name: str) -> Block:
         """Give a value a name and room, until the tile ends; a block is copied, an unnamed value moves in."""
-        data = value.take_on(self)
-        if value.__class__ is Value:
+        if value.machine is not self:
+            raise BadInput(f"{value!r} belongs to another machine; two machines never meet")
+        data = value.take()
+        if value.__class__ is Value or data is None:
             return self._room_for(value.shape, data, name, value.owned)
-        return self._room_for(value.shape, None if data is None else data.copy(), name)
+        return self._room_for(value.shape, data.copy(), name)
 
     def pairs(self, rule: Callable[[Int, Int], NDArray[np.bool_]], i: Tile, j: Tile) -> Value:
         """``rule`` of every pair of a row of tile ``i`` and a row of tile ``j``, computed from their indices: no words move."""
@@ -209,29 +218,27 @@ class Machine(Accounts):
         notes.loops += 1
         return notes.loops
 
-    def _locate(self, region: Region) -> tuple[Hbm, Box]:
-        if not isinstance(region, Region):
-            raise BadInput(f"{region!r} is not a region of HBM; index an array with tiles, as in m.load(Q[i])")
-        if region.array.machine is not self:
-            raise BadInput(f"{region.array.name} belongs to another machine; two machines never meet")
-        return region.array, region.box()
+    def _misplaced(self, region: object) -> BadInput:
+        if isinstance(region, Region):
+            return BadInput(f"{region.array.name} belongs to another machine; two machines never meet")
+        return BadInput(f"{region!r} is not a region of HBM; index an array with tiles, as in m.load(Q[i])")
 
     def _room_for(self, shape: Shape, data: Array | None, name: str, owned: bool = True) -> Block:
-        block = self._give_room(shape, data, name, self.dtype.itemsize, owned, None)
+        block = Block(self, shape, data, name, owned, None)
+        words = shape[0] * shape[1]
+        self._give_room(block, words * self.cost)
         if self.check:
             self.did("room", name, *shape)
         if self.observers:
-            self.emit("alloc", name, ((0, shape[0]), (0, shape[1])), block.words, self.dtype.itemsize)
+            self.emit("alloc", name, ((0, shape[0]), (0, shape[1])), words, self.dtype.itemsize)
         return block
 
-    def _give_room(self, shape: Shape, data: Array | None, name: str, itemsize: int, owned: bool, origin: Origin | None) -> Block:
-        cost = shape[0] * shape[1] * (itemsize if self.unit == "bytes" else 1)
-        if self.sram is not None and self.used + cost > self.sram and self.overflow == "error":
+    def _give_room(self, block: Block, cost: int) -> None:
+        used = self.used + cost
+        if self.sram is not None and used > self.sram and self.overflow == "error":
             residents = ", ".join(map(repr, self.residents)) or "nothing"
-            raise SramOverflow(f"{name}{shape} needs {cost} {self.unit} but {self.sram - self.used} of {self.sram} are free; resident: {residents}")
-        block = Block(self, shape, data, name, owned, origin)
+            raise SramOverflow(f"{block!r} needs {cost} {self.unit} but {self.sram - self.used} of {self.sram} are free; resident: {residents}")
         self.residents.append(block)
-        self.used += cost
-        if self.used > self.peak:
-            self.peak = self.used
-        return block
+        self.used = used
+        if used > self.peak:
+            self.peak = used

@@ -169,7 +169,7 @@ def _scores(q: Float, k: Float, tau: float, pairs: Bool) -> tuple[Float, float]:
     with np.errstate(over="ignore", invalid="ignore"):
         scores = q @ k.T
         scores *= tau
-    largest = float(np.abs(scores).max(where=pairs, initial=0.0))
+        largest = float((np.abs(scores) * pairs).max())
     if not math.isfinite(largest):
         raise ValueError("scale * q.k overflows float64; give smaller q, k or scale")
     np.copyto(scores, -np.inf, where=~pairs)

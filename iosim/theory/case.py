@@ -1,0 +1,126 @@
+"""A case: one kernel on one problem, of which any blocks can be asked what they move and what they need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from iosim.errors import BadInput
+from iosim.specs import Attention, Blocks, Options
+from iosim.theory.formulas import Formula, formula
+from iosim.theory.patterns import Everywhere, Pattern, pattern
+from iosim.theory.room import Room
+from iosim.theory.sizes import Int, Shape, shape
+from iosim.theory.terms import Term
+from iosim.theory.tiles import Axis, Census, Kinds, Tile, axis
+from iosim.theory.visits import Visits, counted, everywhere
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """A kernel's closed forms beside the problem that they are applied to."""
+
+    formula: Formula
+    problem: Attention
+    options: Options
+    pattern: Pattern
+
+    @property
+    def whole_keys(self) -> bool:
+        """Whether K and V stay whole on chip, so that the tiles are as wide as N_k."""
+        return self.options.reuse == "ideal"
+
+    def shape(self, rows: Int, cols: Int) -> Shape:
+        """The sizes of the problem in blocks of ``rows`` x ``cols``."""
+        return shape(self.problem.n, self.problem.nk, self.problem.d, self.problem.dv, rows, cols)
+
+    @property
+    def fixed(self) -> Blocks | None:
+        """The blocks that a block mask dictates."""
+        mask = self.problem.block_mask
+        return None if mask is None or self.whole_keys else Blocks(mask.rows, mask.cols)
+
+    def grid(self, blocks: Blocks) -> tuple[Axis, Axis]:
+        """Query tiles and key tiles; raises :class:`iosim.errors.BadInput` where a block mask has other ones."""
+        if self.fixed is not None and self.fixed != blocks:
+            raise BadInput(f"blocks {blocks} do not suit a block mask made for blocks {self.fixed}; use those or rebuild the mask")
+        return axis(self.problem.n, blocks.rows), axis(self.problem.nk, self.problem.nk if self.whole_keys else blocks.cols)
+
+    def sides(self, outer: Int, inner: Int) -> tuple[Int, Int]:
+        """Br and Bc of blocks that the outer and the inner loop cut, clipped to the axes."""
+        rows, cols = (outer, inner) if self.formula.outside == "queries" else (inner, outer)
+        return np.minimum(rows, self.problem.n), np.minimum(cols, self.problem.nk)
+
+    def blocks(self, outer: int, inner: int) -> Blocks:
+        """The same as blocks."""
+        return Blocks(*self.sides(outer, inner))
+
+    def census(self, blocks: Blocks) -> Census:
+        """The tiles that are visited."""
+        return self.pattern.census(*self.grid(blocks))
+
+    def visits(self, census: Census) -> Visits:
+        """What the visited tiles amount to: in symbols where every tile is visited."""
+        elements = self.problem.mask is not None
+        if isinstance(self.pattern, Everywhere):
+            return everywhere(self.shape(census.rows.block, census.cols.block), elements=elements)
+        return counted(census, elements=elements)
+
+    def terms(self, census: Census) -> tuple[Term, ...]:
+        """The words that one head moves."""
+        return self.total_terms(self.visits(census), census.rows.block, census.cols.block)
+
+    def total_terms(self, visits: Visits, rows: Int, cols: Int) -> tuple[Term, ...]:
+        """The words of ``visits``, which may hold arrays."""
+        return tuple(self.formula.terms(self.shape(rows, cols), visits, self.options))
+
+    def residents(self, blocks: Blocks, room: Room) -> int:
+        """The most that stands on chip at once, over the kinds of tile that occur."""
+        return self.residents_of(self.census(blocks), blocks, room)
+
+    def residents_of(self, census: Census, blocks: Blocks, room: Room) -> int:
+        """The same where the census is at hand."""
+        kinds = Kinds(
+            rows=min(blocks.rows, self.problem.n),
+            cols=min(blocks.cols, self.problem.nk),
+            visited=tuple(tile for tile, _ in census.kinds()),
+            unseen=census.unseen(),
+            met=_present(census.cols, census.met),
+            unmet=_present(census.rows, census.unmet()),
+        )
+        return int(self.peak(kinds, room))
+
+    def smallest(self, room: Room) -> int:
+        """What the blocks need that need least.
+
+        These are 1x1 blocks, unless a mask dictates its own: whatever tile 1x1 blocks have, larger ones contain it, in a tile that
+        is visited where it is, partial where it is, and whose query tile has a first tile that is at least as large.
+        """
+        return self.residents(self.fixed or Blocks(1, 1), room)
+
+    def bound(self, rows: Int, cols: Int, room: Room) -> Int:
+        """What suffices for blocks of ``rows`` x ``cols`` whatever the mask: as if a largest tile were partial, and a first one.
+
+        Where every tile is visited it is what they need. It never falls as a block grows. Blocks are clipped to the axes.
+        """
+        wide = self.problem.nk if self.whole_keys else cols
+        return self.peak(Kinds(rows, cols, visited=(Tile(rows, wide, full=False, first=True),), met=(cols,)), room)
+
+    def peak(self, kinds: Kinds, room: Room) -> Int:
+        """The largest of the peaks of ``kinds``."""
+        return reduce(np.maximum, self.formula.peaks(self.shape(1, 1), kinds, room, self.options))
+
+
+def case(kernel: str, problem: Attention, options: Options) -> Case:
+    """``kernel`` on ``problem``; raises :class:`iosim.errors.BadInput` for an unknown kernel."""
+    closed = formula(kernel)
+    own = closed.relevant(options)
+    if own.reuse == "ideal":
+        return Case(closed, problem, own, Everywhere(full=not problem.masked))
+    return Case(closed, problem, own, pattern(problem, skip=own.skip))
+
+
+def _present(tiles: Axis, numbers: tuple[int, int]) -> tuple[int, ...]:
+    return tuple(size for size, number in zip(tiles.sizes, numbers, strict=True) if number)

@@ -1,0 +1,96 @@
+"""The largest blocks that fit, and what would fit where others do not."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from iosim.specs import Attention, Blocks, Options
+from iosim.theory.case import Case, case
+from iosim.theory.room import Room, room
+from iosim.theory.sizes import Int, Ints, whole_numbers
+from iosim.units import Capacity
+
+_DEFAULTS = Options()
+
+
+def largest(fits: Callable[[int], bool], limit: int) -> int:
+    """The largest block up to ``limit`` that fits, where all smaller ones fit too; 0 when none does."""
+    return bisect_left(range(1, limit + 1), True, key=lambda block: not fits(block))
+
+
+def shaped(asked: Case, outer: Int) -> tuple[Int, Int]:
+    """Br and Bc of blocks of the paper's shape: B_in = min(B_out, d), clipped to the axes; Bc = N_k where K and V stay whole."""
+    rows, cols = asked.sides(outer, np.minimum(outer, asked.problem.d))
+    return rows, asked.problem.nk if asked.whole_keys else cols
+
+
+def tallest(asked: Case, amounts: Ints, room: Room) -> Ints:
+    """For each SRAM the largest B_out of the paper's shape that fits; 0 where none does."""
+    limit = min(max(asked.problem.n, asked.problem.nk), int(amounts.max(initial=1)))  # a row takes no less than one word or byte
+    needs = asked.bound(*shaped(asked, np.arange(1, limit + 1)), room)
+    return np.searchsorted(needs, amounts, side="right")
+
+
+def fit_dense(
+    kernel: str, sram: ArrayLike, *, n: ArrayLike, d: ArrayLike,
+    nk: ArrayLike | None = None, dv: ArrayLike | None = None, options: Options = _DEFAULTS,
+) -> tuple[Ints, Ints]:  # fmt: skip
+    """Br and Bc of the largest blocks of the paper's shape that fit in ``sram`` words, without a mask; 0 and 0 where none do.
+
+    All arguments broadcast. Many capacities cost as much as one; every other size costs a table of its own.
+    Raises :class:`iosim.errors.BadInput` for an unknown kernel, and for sizes that are not whole numbers >= 1.
+
+    >>> fit_dense("flash2", [256, 49152], n=4096, d=64)
+    (array([  0, 208]), array([ 0, 64]))
+    """
+    given = {"n": n, "d": d, "nk": n if nk is None else nk, "dv": d if dv is None else dv}
+    amounts, *rest = np.broadcast_arrays(whole_numbers("sram", sram), *(whole_numbers(name, size) for name, size in given.items()))
+    problems, which = np.unique(np.stack([size.ravel() for size in rest], axis=1), axis=0, return_inverse=True)
+    rows, cols = np.zeros((2, amounts.size), dtype=np.int64)
+    for index, (n_, d_, nk_, dv_) in enumerate(problems.tolist()):
+        asked, here = case(kernel, Attention(n_, d_, nk=nk_, dv=dv_), options), which.ravel() == index
+        outer = tallest(asked, amounts.ravel()[here], Room())
+        rows[here], cols[here] = np.where(outer > 0, shaped(asked, np.maximum(outer, 1)), 0)
+    return rows.reshape(amounts.shape), cols.reshape(amounts.shape)
+
+
+def would_fit(kernel: str, problem: Attention, blocks: Blocks, capacity: Capacity, options: Options = _DEFAULTS) -> str:
+    """What would fit where ``blocks`` do not, for an error message: one block smaller, or both, or a larger SRAM.
+
+    >>> would_fit("flash2", Attention(n=1024, d=32), Blocks(32, 32), Capacity(3000))
+    'Bc <= 7 would fit'
+    """
+    asked, space = case(kernel, problem, options), room(problem, capacity.unit)
+    if asked.fixed is None:
+        inner, outer = ("Bc", "Br") if asked.formula.outside == "queries" else ("Br", "Bc")
+        for name in (inner, outer):
+            if block := _shrunk(asked, name, blocks, capacity.amount, space):
+                return f"{name} <= {block} would fit"
+        if outer_rows := int(tallest(asked, np.array([capacity.amount]), space)[0]):
+            return f"blocks {Blocks(*shaped(asked, outer_rows))} would fit"
+    return nothing_fits(asked, capacity)
+
+
+def _shrunk(asked: Case, name: str, blocks: Blocks, amount: int, space: Room) -> int:
+    """The largest Br or Bc that fits beside the other block as it is; 0 when none does, or when it is no smaller than now."""
+    if name == "Br":
+        limit, fits = blocks.rows, lambda block: asked.bound(block, min(blocks.cols, asked.problem.nk), space) <= amount
+    else:
+        limit, fits = blocks.cols, lambda block: asked.bound(min(blocks.rows, asked.problem.n), block, space) <= amount
+    return largest(fits, limit)
+
+
+def nothing_fits(asked: Case, capacity: Capacity) -> str:
+    """What to ask for where no blocks fit: the least SRAM, and the option that needs less."""
+    space = room(asked.problem, capacity.unit)
+    least = asked.smallest(space)
+    if asked.fixed is not None:
+        return f"the block mask was made for blocks {asked.fixed}, which need {least} {capacity.unit}"
+    message = f"the smallest SRAM for any blocks is {least} {capacity.unit}"
+    streamed = asked.with_softmax("streamed").smallest(space)
+    return f'{message} ({streamed} with softmax="streamed")' if streamed < least else message

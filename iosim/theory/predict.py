@@ -1,0 +1,31 @@
+"""Predicted words: what one head of a problem moves, array by array, before anything is run."""
+
+from __future__ import annotations
+
+from iosim.specs import Attention, Blocks, Options
+from iosim.theory.case import case
+from iosim.theory.terms import Moved, Term, moved
+
+_DEFAULTS = Options()
+
+
+def terms(kernel: str, problem: Attention, blocks: Blocks, options: Options = _DEFAULTS) -> tuple[Term, ...]:
+    """The closed form of one head of ``problem`` as terms that hold exact integers; ragged tiles count their true rows.
+
+    Arrays: Q K V O, with S P (standard), l m (flash, block-sparse) or LSE (flash2), and mask where an element mask is given.
+    Raises :class:`iosim.errors.BadInput` for an unknown kernel, and for blocks that a block mask was not made for.
+
+    >>> [(term.array, term.symbol, term.total) for term in terms("flash2", Attention(n=1024, d=64), Blocks(64, 64))][:2]
+    [('Q', 'Nq d', 65536), ('K', 'Tr Nk d', 1048576)]
+    """
+    asked = case(kernel, problem, options)
+    return asked.terms(asked.census(blocks))
+
+
+def predict(kernel: str, problem: Attention, blocks: Blocks, options: Options = _DEFAULTS) -> dict[str, Moved]:
+    """The words of each array that one head moves: the sums of :func:`terms`, which raises the same errors.
+
+    >>> predict("flash", Attention(n=1024, d=64), Blocks(64, 64))["O"]
+    Moved(reads=1048576, writes=1114112, init_writes=65536)
+    """
+    return moved(terms(kernel, problem, blocks, options))
