@@ -1,0 +1,20 @@
+"""iosim: attention that really runs on a model of the HBM/SRAM hierarchy, with every word that moves counted and checked."""
+
+from iosim.compare import Comparison, compare
+from iosim.errors import BadInput, IosimError, SramOverflow
+from iosim.inputs import problem_of, random_inputs
+from iosim.kernels.registry import KERNELS
+from iosim.masks import BlockMask
+from iosim.memory import Machine
+from iosim.report import Report
+from iosim.run import simulate
+from iosim.specs import Attention, Blocks, Options
+from iosim.sweep import sweep
+from iosim.trace import trace
+from iosim.units import Capacity, capacity
+
+__all__ = [
+    "KERNELS", "Attention", "BadInput", "BlockMask", "Blocks", "Capacity", "Comparison", "IosimError", "Machine", "Options", "Report",
+    "SramOverflow", "capacity", "compare", "problem_of", "random_inputs", "simulate", "sweep", "trace",
+]  # fmt: skip
+__version__ = "0.1.0"

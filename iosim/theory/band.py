@@ -66,13 +66,8 @@ class Band:
         """Queries that attend to something; they are the last ones."""
         return self.n - min(self.n, max(0, -self.offset - self.right))
 
-    @property
-    def keys(self) -> int:
-        """Keys that some query attends to; they are the last ones."""
-        return self.nk - min(self.nk, max(0, self.offset - self.left))
-
     def transposed(self) -> Band:
-        """The same band, seen from the keys."""
+        """The same band, seen from the keys: rows and columns change places."""
         return Band(self.nk, self.n, self.right, self.left)
 
     def visited(self, rows: Axis, cols: Axis) -> Span:
@@ -104,7 +99,7 @@ class Band:
 
     def census(self, rows: Axis, cols: Axis) -> Census:
         """The visited tiles, line by line of the axis that has fewer tiles."""
-        met = cols.count - (self.nk - self.keys) // cols.block  # the keys that are met are the last ones
+        met = cols.count - (self.nk - self.transposed().queries) // cols.block  # the keys that are met are the last ones
         if rows.count <= cols.count:
             lines = self.visited(rows, cols)
             tiles = _tallies(lines, self.full(rows, cols), Span(lines.start, lines.start + 1), cols)
@@ -122,9 +117,18 @@ class Band:
         missing = tiles * block - self.n  # the last tile is so much shorter, and ends at the last key
         last = self.nk - np.clip(begin + (tiles - 1) * block, 0, self.nk)
         met = self.n - (self.n - self.queries) // block * block
-        return Streams(length, length * block - missing * last, met, self.keys, 0)
+        return Streams(length, length * block - missing * last, met, self.transposed().queries, 0)
 
-    def _ramp(self, start: Int, step: Ints, count: Ints) -> Ints:
+    def lines(self, rows: Axis) -> Ints:
+        """The keys that each query tile visits, where key tiles are one row high."""
+        span = self.visited(rows, Axis(self.nk, 1))
+        return np.maximum(0, span.stop - span.start)
+
+    def cut(self, rows: Axis | None = None, cols: Axis | None = None) -> Band:
+        """The band itself: no work on its tiles can be done beforehand."""
+        return self
+
+    def _ramp(self, start: Int, step: Ints, count: Int) -> Ints:
         """The sum of clip(start + i step, 0, nk) over i < count, without a loop."""
 
         def below(limit: int) -> Ints:

@@ -49,13 +49,14 @@ class Case:
         return axis(self.problem.n, blocks.rows), axis(self.problem.nk, self.problem.nk if self.whole_keys else blocks.cols)
 
     def sides(self, outer: Int, inner: Int) -> tuple[Int, Int]:
-        """Br and Bc of blocks that the outer and the inner loop cut, clipped to the axes."""
+        """Br and Bc of :meth:`blocks`, of which many can be asked at once."""
         rows, cols = (outer, inner) if self.formula.outside == "queries" else (inner, outer)
         return np.minimum(rows, self.problem.n), np.minimum(cols, self.problem.nk)
 
     def blocks(self, outer: int, inner: int) -> Blocks:
-        """The same as blocks."""
-        return Blocks(*self.sides(outer, inner))
+        """The blocks that the outer and the inner loop cut, clipped to the axes."""
+        rows, cols = (outer, inner) if self.formula.outside == "queries" else (inner, outer)
+        return Blocks(min(rows, self.problem.n), min(cols, self.problem.nk))
 
     def census(self, blocks: Blocks) -> Census:
         """The tiles that are visited."""
@@ -70,11 +71,11 @@ class Case:
 
     def terms(self, census: Census) -> tuple[Term, ...]:
         """The words that one head moves."""
-        return self.total_terms(self.visits(census), census.rows.block, census.cols.block)
+        return self.terms_of(self.visits(census))
 
-    def total_terms(self, visits: Visits, rows: Int, cols: Int) -> tuple[Term, ...]:
+    def terms_of(self, visits: Visits) -> tuple[Term, ...]:
         """The words of ``visits``, which may hold arrays."""
-        return tuple(self.formula.terms(self.shape(rows, cols), visits, self.options))
+        return tuple(self.formula.terms(self.shape(1, 1), visits, self.options))
 
     def residents(self, blocks: Blocks, room: Room) -> int:
         """The most that stands on chip at once, over the kinds of tile that occur."""
@@ -93,20 +94,24 @@ class Case:
         return int(self.peak(kinds, room))
 
     def smallest(self, room: Room) -> int:
-        """What the blocks need that need least.
+        """What the blocks need that need least: 1x1, unless a block mask dictates its own.
 
-        These are 1x1 blocks, unless a mask dictates its own: whatever tile 1x1 blocks have, larger ones contain it, in a tile that
-        is visited where it is, partial where it is, and whose query tile has a first tile that is at least as large.
+        Whatever 1x1 tiles stand on chip, larger ones hold as much: they are visited where a part of them is, and some tile is a first one.
         """
         return self.residents(self.fixed or Blocks(1, 1), room)
 
     def bound(self, rows: Int, cols: Int, room: Room) -> Int:
         """What suffices for blocks of ``rows`` x ``cols`` whatever the mask: as if a largest tile were partial, and a first one.
 
-        Where every tile is visited it is what they need. It never falls as a block grows. Blocks are clipped to the axes.
+        Where every tile is visited it is what they need. It never falls as a block grows.
         """
+        rows, cols = np.minimum(rows, self.problem.n), np.minimum(cols, self.problem.nk)
         wide = self.problem.nk if self.whole_keys else cols
         return self.peak(Kinds(rows, cols, visited=(Tile(rows, wide, full=False, first=True),), met=(cols,)), room)
+
+    def enough(self, blocks: Blocks, room: Room) -> int:
+        """The bound for one pair of blocks."""
+        return int(self.bound(blocks.rows, blocks.cols, room))
 
     def peak(self, kinds: Kinds, room: Room) -> Int:
         """The largest of the peaks of ``kinds``."""

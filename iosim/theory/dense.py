@@ -7,13 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from iosim.errors import BadInput
 from iosim.specs import Options
 from iosim.theory.formulas import Formula, formula
-from iosim.theory.sizes import Int, Ints, shape
+from iosim.theory.sizes import Int, shape, whole_numbers
 from iosim.theory.terms import Term
 from iosim.theory.visits import everywhere
-from iosim.units import whole
 
 _DEFAULTS = Options()
 _PART = 2**15  # points that are summed at once, so that their terms stay in cache: up to ten times faster for millions of points
@@ -71,18 +69,6 @@ def dense_words(
         places = slice(start, start + _PART)
         words[places] = _total(flat.part(places).terms(closed, options))
     return words.reshape(common)
-
-
-def whole_numbers(name: str, value: ArrayLike) -> Int:
-    """``value`` as an ``int``, or an int64 array of numbers >= 1; raises :class:`iosim.errors.BadInput` naming it."""
-    if np.ndim(value) == 0:
-        return whole(name, value)
-    array = np.asarray(value)
-    if array.dtype.kind not in "iu":
-        raise BadInput(f"{name} must hold whole numbers >= 1, not {array.dtype}")
-    if array.size and array.min() < 1:
-        raise BadInput(f"{name} must hold whole numbers >= 1, not {array.min()}")
-    return array.astype(np.int64, copy=False)
 
 
 def _sizes(n: ArrayLike, nk: ArrayLike | None, d: ArrayLike, dv: ArrayLike | None, Br: ArrayLike, Bc: ArrayLike) -> Sizes:

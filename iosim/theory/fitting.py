@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -18,15 +18,20 @@ from iosim.units import Capacity
 _DEFAULTS = Options()
 
 
-def largest(fits: Callable[[int], bool], limit: int) -> int:
-    """The largest block up to ``limit`` that fits, where all smaller ones fit too; 0 when none does."""
-    return bisect_left(range(1, limit + 1), True, key=lambda block: not fits(block))
+def largest(needs: Callable[[int], int], amount: int, limit: int) -> int:
+    """The largest block up to ``limit`` that ``needs`` no more than ``amount``, where needs never fall; 0 when none does."""
+    return bisect_right(range(1, limit + 1), amount, key=needs)
 
 
 def shaped(asked: Case, outer: Int) -> tuple[Int, Int]:
     """Br and Bc of blocks of the paper's shape: B_in = min(B_out, d), clipped to the axes; Bc = N_k where K and V stay whole."""
     rows, cols = asked.sides(outer, np.minimum(outer, asked.problem.d))
     return rows, asked.problem.nk if asked.whole_keys else cols
+
+
+def shaped_blocks(asked: Case, outer: int) -> Blocks:
+    """The blocks of the paper's shape for one B_out."""
+    return Blocks(*(int(size) for size in shaped(asked, outer)))
 
 
 def tallest(asked: Case, amounts: Ints, room: Room) -> Ints:
@@ -55,7 +60,7 @@ def fit_dense(
     for index, (n_, d_, nk_, dv_) in enumerate(problems.tolist()):
         asked, here = case(kernel, Attention(n_, d_, nk=nk_, dv=dv_), options), which.ravel() == index
         outer = tallest(asked, amounts.ravel()[here], Room())
-        rows[here], cols[here] = np.where(outer > 0, shaped(asked, np.maximum(outer, 1)), 0)
+        rows[here], cols[here] = (np.where(outer > 0, size, 0) for size in shaped(asked, outer))
     return rows.reshape(amounts.shape), cols.reshape(amounts.shape)
 
 
@@ -63,26 +68,23 @@ def would_fit(kernel: str, problem: Attention, blocks: Blocks, capacity: Capacit
     """What would fit where ``blocks`` do not, for an error message: one block smaller, or both, or a larger SRAM.
 
     >>> would_fit("flash2", Attention(n=1024, d=32), Blocks(32, 32), Capacity(3000))
-    'Bc <= 7 would fit'
+    'Bc <= 8 would fit'
     """
     asked, space = case(kernel, problem, options), room(problem, capacity.unit)
     if asked.fixed is None:
-        inner, outer = ("Bc", "Br") if asked.formula.outside == "queries" else ("Br", "Bc")
-        for name in (inner, outer):
+        for name in ("Bc", "Br") if asked.formula.outside == "queries" else ("Br", "Bc"):
             if block := _shrunk(asked, name, blocks, capacity.amount, space):
                 return f"{name} <= {block} would fit"
-        if outer_rows := int(tallest(asked, np.array([capacity.amount]), space)[0]):
-            return f"blocks {Blocks(*shaped(asked, outer_rows))} would fit"
+        if outer := int(tallest(asked, np.array([capacity.amount]), space)[0]):
+            return f"blocks {shaped_blocks(asked, outer)} would fit"
     return nothing_fits(asked, capacity)
 
 
 def _shrunk(asked: Case, name: str, blocks: Blocks, amount: int, space: Room) -> int:
-    """The largest Br or Bc that fits beside the other block as it is; 0 when none does, or when it is no smaller than now."""
+    """The largest Br or Bc that fits beside the other block as it is; 0 when none does."""
     if name == "Br":
-        limit, fits = blocks.rows, lambda block: asked.bound(block, min(blocks.cols, asked.problem.nk), space) <= amount
-    else:
-        limit, fits = blocks.cols, lambda block: asked.bound(min(blocks.rows, asked.problem.n), block, space) <= amount
-    return largest(fits, limit)
+        return largest(lambda rows: asked.enough(Blocks(rows, blocks.cols), space), amount, blocks.rows)
+    return largest(lambda cols: asked.enough(Blocks(blocks.rows, cols), space), amount, blocks.cols)
 
 
 def nothing_fits(asked: Case, capacity: Capacity) -> str:
@@ -92,5 +94,5 @@ def nothing_fits(asked: Case, capacity: Capacity) -> str:
     if asked.fixed is not None:
         return f"the block mask was made for blocks {asked.fixed}, which need {least} {capacity.unit}"
     message = f"the smallest SRAM for any blocks is {least} {capacity.unit}"
-    streamed = asked.with_softmax("streamed").smallest(space)
+    streamed = replace(asked, options=replace(asked.options, softmax="streamed")).smallest(space)
     return f'{message} ({streamed} with softmax="streamed")' if streamed < least else message

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from iosim.errors import BadInput
@@ -30,8 +30,13 @@ class Formula:
 
     def relevant(self, options: Options) -> Options:
         """``options`` with those that the kernel does not have left at their defaults."""
-        foreign = {field.name: field.default for field in fields(Options) if field.name not in ("skip", *self.options)}
-        return replace(options, **foreign)
+        return Options(
+            first_pass=options.first_pass if "first_pass" in self.options else "load",
+            reuse=options.reuse if "reuse" in self.options else "tiled",
+            softmax=options.softmax if "softmax" in self.options else "rows",
+            skip=options.skip,
+            skip_empty=options.skip_empty and "skip_empty" in self.options,
+        )
 
 
 FORMULAS = {

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from iosim.specs import Attention
 from iosim.theory.band import Band, Span, Streams
-from iosim.theory.sizes import Ints
+from iosim.theory.sizes import Bools, Ints
 from iosim.theory.tiles import Axis, Census, axis, of_entries, split
-
-Bool = NDArray[np.bool_]
 
 
 class Pattern(Protocol):
@@ -52,7 +49,7 @@ class Entries:
         visited, full = self._inside(self.band.visited(rows, cols)), self._inside(self.band.full(rows, cols))
         return of_entries(rows, cols, self.row[visited], self.col[visited], full[visited])
 
-    def _inside(self, span: Span) -> Bool:
+    def _inside(self, span: Span) -> Bools:
         return (span.start[self.row] <= self.col) & (self.col < span.stop[self.row])
 
 
@@ -60,15 +57,15 @@ class Entries:
 class Pairs:
     """The pairs of an element mask that all rules allow, or cells of such pairs: whether ``some`` of a cell attend, and ``all``."""
 
-    some: Bool
-    all: Bool
+    some: Bools
+    all: Bools
 
     def cut(self, rows: Axis | None = None, cols: Axis | None = None) -> Pairs:
         """Cells as high as the tiles of ``rows`` and as wide as those of ``cols``."""
         return Pairs(_merged(np.logical_or, self.some, rows, cols), _merged(np.logical_and, self.all, rows, cols))
 
     def transposed(self) -> Pairs:
-        """The same cells, seen from the keys."""
+        """The same cells, seen from the keys: rows and columns change places."""
         return Pairs(np.ascontiguousarray(self.some.T), np.ascontiguousarray(self.all.T))
 
     def census(self, rows: Axis, cols: Axis) -> Census:
@@ -81,15 +78,23 @@ class Pairs:
         visited = np.stack([_corners(cells.some) - full, full], axis=-1)
         return Census(rows, cols, np.stack([visited - first[..., 1], first[..., 1]], axis=-1), split(cells.some.any(axis=0)))
 
+    @property
+    def queries(self) -> int:
+        """Queries that attend to something."""
+        return int(np.count_nonzero(self.some.any(axis=1)))
+
+    def lines(self, rows: Axis) -> Ints:
+        """The keys that each query tile visits, where key tiles are one row high."""
+        return np.asarray(self.cut(rows).some.sum(axis=1))
+
     def streams(self, block: Ints) -> Streams:
         """What query tiles of each height in ``block`` visit where key tiles are one row high; reads every pair once a height."""
-        each = [self._stream(axis(len(self.some), int(height))) for height in block]
-        length, area, met, partial = np.array(each, dtype=np.int64).reshape(-1, 4).T
-        return Streams(length, area, met, int(self.some.any(axis=0).sum()), partial)
+        each = [self._stream(axis(len(self.some), height)) for height in block.tolist()]
+        length, area, met, partial = np.array(each, dtype=np.int64).T
+        return Streams(length, area, met, self.transposed().queries, partial)
 
     def _stream(self, rows: Axis) -> tuple[int, int, int, int]:
-        cells = self.cut(rows)
-        size = np.diff(np.append(rows.starts, rows.rows))
+        cells, size = self.cut(rows), np.diff(rows.starts, append=rows.rows)
         length = cells.some.sum(axis=1)
         partial = length - cells.all.sum(axis=1)
         return int(length.sum()), int(size @ length), int(size @ (length > 0)), int(size @ partial)
@@ -116,7 +121,7 @@ def band_of(problem: Attention) -> Band:
     return Band(problem.n, problem.nk, left, right)
 
 
-def _pairs(problem: Attention, mask: Bool) -> Bool:
+def _pairs(problem: Attention, mask: Bools) -> Bools:
     band, keep = band_of(problem), mask
     if not band.cuts_nothing:
         upper = np.tri(band.n, band.nk, band.offset + band.right, dtype=np.bool_)
@@ -127,7 +132,7 @@ def _pairs(problem: Attention, mask: Bool) -> Bool:
     return keep
 
 
-def _merged(join: np.ufunc, cells: Bool, rows: Axis | None, cols: Axis | None) -> Bool:
+def _merged(join: np.ufunc, cells: Bools, rows: Axis | None, cols: Axis | None) -> Bools:
     # Cells that are already as large as the tiles stay as they are, so that a cut can be made in two steps.
     if cols is not None and cells.shape[1] != cols.count:
         cells = join.reduceat(cells, cols.starts, axis=1)
@@ -136,6 +141,6 @@ def _merged(join: np.ufunc, cells: Bool, rows: Axis | None, cols: Axis | None) -
     return cells
 
 
-def _corners(cells: Bool) -> Ints:
+def _corners(cells: Bools) -> Ints:
     """The number of true cells ``[last row?, last column?]``."""
     return np.array([split(cells[:-1].sum(axis=0)), split(cells[-1])])

@@ -30,5 +30,5 @@ def room(problem: Attention, unit: Unit) -> Room:
     mask = int(problem.mask is not None)
     if unit == "words":
         return Room(mask=mask)
-    sizes = (problem.dtype, dtypes.accumulator(problem.dtype), dtypes.intermediate(problem.dtype))
-    return Room(*map(dtypes.itemsize, sizes), mask=mask)
+    made, scores = dtypes.accumulator(problem.dtype), dtypes.intermediate(problem.dtype)
+    return Room(problem.itemsize, dtypes.itemsize(made), dtypes.itemsize(scores), mask)

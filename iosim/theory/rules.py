@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from iosim.errors import BadInput
 from iosim.specs import Attention, Blocks, Options
 from iosim.theory.best import best
 from iosim.theory.case import Case, case
-from iosim.theory.dense import whole_numbers
-from iosim.theory.remedy import nothing_fits
-from iosim.theory.room import Room, room
-from iosim.theory.sizes import Ints
+from iosim.theory.fitting import nothing_fits, shaped_blocks, tallest
+from iosim.theory.room import room
 from iosim.units import Capacity
 
 Rule = Literal["paper", "fit", "best"]
@@ -26,8 +23,8 @@ def choose_blocks(kernel: str, problem: Attention, capacity: Capacity, rule: Rul
 
     * ``paper``: B_out = ceil(M / 2(d + d_v)), which is ceil(M / 4d), and B_in = min(B_out, d), M in words of Q's dtype
       (FlashAttention, Algorithm 1, line 1; its transpose for queries outside). Whether they fit is not asked.
-    * ``fit``: the largest B_out, with B_in = min(B_out, d), that fits whatever tiles a mask leaves. (Where it leaves none as large
-      as the blocks, some larger ones fit too; they are for ``best`` to find.)
+    * ``fit``: the largest B_out, with B_in = min(B_out, d), that fits whatever tiles a mask leaves. Where it leaves none as large
+      as the blocks, larger ones of that shape may fit too; ``best`` knows.
     * ``best``: the fewest words among all blocks that fit; among equals the fewest tiles, then the fewest residents.
 
     Blocks are clipped to N_q and N_k; a block mask brings its own. With ``reuse="ideal"`` Bc = N_k, and Br = 1 where nothing fits.
@@ -36,18 +33,36 @@ def choose_blocks(kernel: str, problem: Attention, capacity: Capacity, rule: Rul
     >>> choose_blocks("flash2", Attention(n=4096, d=64), Capacity(49152), "fit")
     Blocks(rows=208, cols=64)
     """
-    if rule not in ("paper", "fit", "best"):
-        raise BadInput(f"unknown block rule {rule!r}; known: paper, fit, best, or give the blocks as (Br, Bc)")
+    if rule not in get_args(Rule):
+        raise BadInput(f"unknown block rule {rule!r}; known: {', '.join(get_args(Rule))}, or give the blocks as (Br, Bc)")
     asked = case(kernel, problem, options)
+    if rule == "paper":
+        return asked.fixed or _paper(asked, capacity)
     if asked.fixed is not None:
-        return asked.fixed if rule == "paper" else _fixed(asked, asked.fixed, capacity)
-    if asked.whole_keys:
-        return Blocks(_paper(problem, capacity)[0] if rule == "paper" else max(1, _fit(asked, capacity)), problem.nk)
-    ...
+        found = asked.fixed if asked.residents(asked.fixed, room(problem, capacity.unit)) <= capacity.amount else None
+    elif rule == "fit" or asked.whole_keys:
+        found = _fit(asked, capacity)
+    else:
+        found = best(asked, capacity)
+    if found is None:
+        raise BadInput(f"no blocks of {kernel} fit in {capacity}; {nothing_fits(asked, capacity)}")
+    return found
 
 
-def fit_dense(
-    kernel: str, sram: ArrayLike, *, n: ArrayLike, d: ArrayLike,
-    nk: ArrayLike | None = None, dv: ArrayLike | None = None, options: Options = _DEFAULTS,
-) -> tuple[Ints, Ints]:  # fmt: skip
-    ...
+def _paper(asked: Case, capacity: Capacity) -> Blocks:
+    d, dv, words = asked.problem.d, asked.problem.dv, capacity.words(asked.problem.itemsize)
+    least = 2 * (d + dv)
+    if words < least:
+        name = "4d" if d == dv else "2(d + dv)"
+        raise BadInput(f"the paper's blocks need M >= {name} = {least} words but the SRAM holds {words}")
+    return shaped_blocks(asked, -(-words // least))
+
+
+def _fit(asked: Case, capacity: Capacity) -> Blocks | None:
+    space = room(asked.problem, capacity.unit)
+    outer = int(tallest(asked, np.array([capacity.amount]), space)[0])
+    if outer == 0 and asked.whole_keys:
+        return shaped_blocks(asked, 1)
+    if outer == 0 and asked.smallest(space) <= capacity.amount:
+        return Blocks(1, 1)  # 1x1 tiles that are visited are full, and read no mask
+    return shaped_blocks(asked, outer) if outer else None

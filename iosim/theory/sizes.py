@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from iosim.errors import BadInput
+from iosim.units import whole
 
 Ints: TypeAlias = NDArray[np.int64]
 Int: TypeAlias = int | Ints
+Bools: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +67,15 @@ def shape(n: Int, nk: Int, d: Int, dv: Int, Br: Int, Bc: Int) -> Shape:
 def ceil_div(rows: Int, block: Int) -> Int:
     """``rows / block``, rounded up."""
     return -(-rows // block)
+
+
+def whole_numbers(name: str, value: ArrayLike) -> Int:
+    """``value`` as an ``int``, or an int64 array of numbers >= 1; raises :class:`iosim.errors.BadInput` naming it."""
+    if np.ndim(value) == 0:
+        return whole(name, value)
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu":
+        raise BadInput(f"{name} must hold whole numbers >= 1, not {array.dtype}")
+    if array.size and array.min() < 1:
+        raise BadInput(f"{name} must hold whole numbers >= 1, not {array.min()}")
+    return array.astype(np.int64, copy=False)

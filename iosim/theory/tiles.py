@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from iosim.theory.sizes import Int, Ints, ceil_div
+from iosim.theory.sizes import Bools, Int, Ints
 
 
 class Tile(NamedTuple):
@@ -88,7 +88,7 @@ class Census:
         return self.rows.numbers[0] - int(begun[0]), self.rows.numbers[1] - int(begun[1])
 
 
-def of_entries(rows: Axis, cols: Axis, i: Ints, j: Ints, full: Ints) -> Census:
+def of_entries(rows: Axis, cols: Axis, i: Ints, j: Ints, full: Bools) -> Census:
     """The census of visited tiles (i, j), sorted by i, then j, each ``full`` or not."""
     first = np.diff(i, prepend=-1) > 0
     code = (((i == rows.count - 1) * 2 + (j == cols.count - 1)) * 2 + full) * 2 + first
@@ -96,7 +96,7 @@ def of_entries(rows: Axis, cols: Axis, i: Ints, j: Ints, full: Ints) -> Census:
     return Census(rows, cols, np.bincount(code, minlength=16).reshape(2, 2, 2, 2), split(met))
 
 
-def split(lines: Ints) -> tuple[int, int]:
+def split(lines: Ints | Bools) -> tuple[int, int]:
     """Summed over all tiles of an axis but the last, and for the last."""
     return int(lines[:-1].sum()), int(lines[-1])
 

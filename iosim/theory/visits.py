@@ -43,9 +43,7 @@ def everywhere(s: Shape, *, elements: bool) -> Visits:
     )
 
 
-def summed(
-    *, queries: Int, queries_met: Int, queries_unmet: Int, keys: Int, keys_met: Int, pairs: Int, elements: Int | None
-) -> Visits:  # fmt: skip
+def summed(*, queries: Int, queries_met: Int, queries_unmet: Int, keys: Int, keys_met: Int, pairs: Int, elements: Int | None) -> Visits:
     """The visits that amount to these numbers of rows and pairs."""
     return Visits(
         queries=_passes("(query rows visited)", queries),

@@ -1,0 +1,79 @@
+"""All kernels on one problem, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from iosim.errors import BadInput, SramOverflow
+from iosim.kernels.registry import KERNELS, kernel
+from iosim.report import Report
+from iosim.run import BlockChoice, simulate
+from iosim.specs import OPTION_NAMES, Attention
+from iosim.tables import Cell, table
+from iosim.units import Capacity
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The reports of several kernels on one problem, and why those that are missing could not run."""
+
+    reports: tuple[Report, ...]
+    refused: dict[str, str]
+
+    def __iter__(self) -> Iterator[Report]:
+        return iter(self.reports)
+
+    def __repr__(self) -> str:
+        head = ["kernel", "blocks", "counted", "predicted", "lower bound", "ratio", "peak SRAM", "max error"]
+        return "\n".join([table(head, [_row(report) for report in self.reports]), *(f"{name}: {why}" for name, why in self.refused.items())])
+
+
+def _row(report: Report) -> list[Cell]:
+    predicted = sum(moved.reads + moved.writes for moved in report.predicted.values())
+    ratio = None if not report.lower_bound else report.total / report.lower_bound
+    peak = f"{report.peak_sram:,}" + (f" (+{report.overflow:,} over)" if report.overflow else "")
+    return [report.kernel, str(report.blocks), report.total, predicted, report.lower_bound, ratio, peak, report.max_error]
+
+
+def compare(
+    problem: Attention,
+    kernels: Sequence[str] = tuple(KERNELS),
+    *,
+    sram: Capacity | int | str = "100KiB",
+    blocks: BlockChoice = "fit",
+    execute: bool | None = None,
+    **options: object,
+) -> Comparison:
+    """Run every kernel of ``kernels`` on ``problem``; an option applies to the kernels that have it.
+
+    A kernel that cannot run in this SRAM is listed with its reason instead. Raises :class:`BadInput` for an option that no kernel has.
+
+    >>> compare(Attention(n=256, d=32), ["flash", "flash2"], sram=12288, execute=False).reports[1].total
+    49408
+    """
+    check_some_have(kernels, options)
+    reports, refused = [], {}
+    for name in kernels:
+        try:
+            reports.append(simulate(name, problem, sram=sram, blocks=blocks, execute=execute, **options_of(name, options)))
+        except (SramOverflow, BadInput) as error:
+            if len(kernels) == 1:
+                raise
+            refused[name] = str(error)
+    if not reports:
+        raise BadInput("; ".join(f"{name}: {why}" for name, why in refused.items()))
+    return Comparison(tuple(reports), refused)
+
+
+def options_of(name: str, options: dict[str, object]) -> dict[str, object]:
+    """Those of ``options`` that the kernel ``name`` has."""
+    return {option: value for option, value in options.items() if option == "skip" or option not in OPTION_NAMES or option in kernel(name).options}
+
+
+def check_some_have(kernels: Sequence[str], options: dict[str, object]) -> None:
+    """Raise :class:`BadInput` for an option that none of the ``kernels`` has."""
+    known = {"skip", *(option for name in kernels for option in kernel(name).options)}
+    for option, value in options.items():
+        if value is not None and option not in known:
+            raise BadInput(f"none of {', '.join(kernels)} has an option {option!r}; they have: {', '.join(sorted(known))}")

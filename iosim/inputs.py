@@ -1,0 +1,68 @@
+"""The numbers of a problem: drawn at random, or given by a caller and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from iosim import dtypes
+from iosim.errors import BadInput
+from iosim.specs import Attention
+
+Values = dict[str, NDArray[np.generic]]
+LAYOUT = "(N, d) or (B, H, N, d)"
+
+
+def random_inputs(problem: Attention, seed: int = 0) -> Values:
+    """Standard normal Q ``(n, d)``, K ``(nk, d)`` and V ``(nk, dv)`` of one head, in the problem's dtype."""
+    rng = np.random.default_rng(seed)
+    shapes = {"Q": (problem.n, problem.d), "K": (problem.nk, problem.d), "V": (problem.nk, problem.dv)}
+    return {name: _frozen(rng.standard_normal(shape, np.float32).astype(dtypes.storage(problem.dtype))) for name, shape in shapes.items()}
+
+
+def problem_of(q: ArrayLike, k: ArrayLike, v: ArrayLike, **rules: object) -> Attention:
+    """The :class:`Attention` problem of three arrays of layout (N, d) or (B, H, N, d); ``rules`` are causal, window, mask, scale, block_mask.
+
+    Raises :class:`BadInput` naming the shape where dimensions do not match, where there are not 2 or 4 of them, or where one is 0.
+    """
+    arrays = {name: np.asarray(array) for name, array in (("q", q), ("k", k), ("v", v))}
+    for name, array in arrays.items():
+        if array.ndim not in (2, 4):
+            raise BadInput(f"{name} has shape {array.shape}, {array.ndim} dimensions; the layout is {LAYOUT}")
+        if array.size == 0:
+            raise BadInput(f"{name} has shape {array.shape} and holds no element; every dimension must be at least 1")
+    q, k, v = arrays.values()
+    if not q.shape[:-2] == k.shape[:-2] == v.shape[:-2]:
+        raise BadInput(f"q, k and v differ in batch or heads: {q.shape}, {k.shape}, {v.shape}; the layout is {LAYOUT}")
+    if q.shape[-1] != k.shape[-1]:
+        raise BadInput(f"q {q.shape} and k {k.shape} differ in d: {q.shape[-1]} and {k.shape[-1]}")
+    if k.shape[-2] != v.shape[-2]:
+        raise BadInput(f"k {k.shape} and v {v.shape} differ in rows: {k.shape[-2]} and {v.shape[-2]}; every key has one value")
+    batch, heads = q.shape[:-2] or (1, 1)
+    problem = Attention(q.shape[-2], q.shape[-1], nk=k.shape[-2], dv=v.shape[-1], batch=batch, heads=heads, dtype=_dtype(q))
+    return replace(problem, **rules)  # type: ignore[arg-type]  # replace() checks the names, Attention the values
+
+
+def heads_of(problem: Attention, inputs: Sequence[ArrayLike]) -> list[Values]:
+    """The given ``(q, k, v)`` as one dictionary a head, checked against ``problem``."""
+    if len(inputs) != 3:
+        raise BadInput(f"inputs must be (q, k, v), not {len(inputs)} arrays")
+    found = problem_of(*inputs)
+    for name in ("n", "nk", "d", "dv", "batch", "heads"):
+        if getattr(found, name) != getattr(problem, name):
+            raise BadInput(f"the inputs have {name} = {getattr(found, name)} but the problem has {name} = {getattr(problem, name)}")
+    shaped = [np.asarray(array).reshape(-1, *np.shape(array)[-2:]) for array in inputs]
+    return [dict(zip("QKV", head, strict=True)) for head in zip(*shaped, strict=True)]
+
+
+def _dtype(array: NDArray[np.generic]) -> str:
+    name = str(array.dtype)
+    return name if name in dtypes.NAMES else "float64"
+
+
+def _frozen(array: NDArray[np.generic]) -> NDArray[np.generic]:
+    array.flags.writeable = False
+    return array

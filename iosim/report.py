@@ -1,0 +1,151 @@
+"""The result of a run: exact numbers as attributes, and the table that people read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim.memory import Flops, Traffic
+from iosim.specs import Attention, Blocks, Options
+from iosim.tables import Cell, table
+from iosim.theory import Moved
+from iosim.units import Capacity
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one kernel moved on one problem, all heads together; words are array elements.
+
+    ``arrays[name].reads / .writes / .init_writes`` (initialisation is included in writes); ``predicted`` is the closed form of each;
+    ``flops.matmul / .elementwise / .exp``; ``peak_sram`` and ``overflow`` in the unit of ``sram``, ``peak_hbm`` in words;
+    ``output`` and ``lse`` in the layout of the inputs, ``max_error`` against the float64 oracle and the ``error_bound`` it must keep
+    (None where nothing was executed, or no bound is stated for the dtype). ``agreed`` names the roads that gave equal counts.
+    """
+
+    kernel: str
+    problem: Attention
+    blocks: Blocks
+    options: Options
+    sram: Capacity
+    arrays: dict[str, Traffic]
+    predicted: dict[str, Moved]
+    flops: Flops
+    peak_sram: int
+    predicted_peak: int
+    overflow: int
+    largest_unnamed: int
+    peak_unnamed: int
+    peak_hbm: int
+    peak_hbm_bytes: int
+    lower_bound: int | None
+    agreed: dict[str, bool]
+    output: NDArray[np.generic] | None = field(default=None, repr=False)
+    lse: NDArray[np.generic] | None = field(default=None, repr=False)
+    max_error: float | None = None
+    error_bound: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> int:
+        """Words read from HBM."""
+        return sum(array.reads for array in self.arrays.values())
+
+    @property
+    def writes(self) -> int:
+        """Words written to HBM, initialisation included."""
+        return sum(array.writes for array in self.arrays.values())
+
+    @property
+    def total(self) -> int:
+        """Words moved."""
+        return self.reads + self.writes
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes read from HBM."""
+        return sum(array.reads * array.itemsize for array in self.arrays.values())
+
+    @property
+    def write_bytes(self) -> int:
+        """Bytes written to HBM."""
+        return sum(array.writes * array.itemsize for array in self.arrays.values())
+
+    @property
+    def bytes(self) -> int:
+        """Bytes moved."""
+        return self.read_bytes + self.write_bytes
+
+    @property
+    def sound(self) -> bool:
+        """Whether every road agreed and the values kept their bound."""
+        kept = self.max_error is None or self.error_bound is None or self.max_error <= self.error_bound
+        return kept and all(self.agreed.values())
+
+    def record(self) -> dict[str, object]:
+        """The numbers as one flat JSON-ready record, exact integers."""
+        p, moved = self.problem, self.predicted.values()
+        return {
+            "kernel": self.kernel, "n": p.n, "nk": p.nk, "d": p.d, "dv": p.dv, "batch": p.batch, "heads": p.heads, "kv_heads": p.heads,
+            "dtype": p.dtype, "pass": "forward", "sram": self.sram.amount, "sram_unit": self.sram.unit,
+            "block_rows": self.blocks.rows, "block_cols": self.blocks.cols,
+            "reads": self.reads, "writes": self.writes, "total": self.total,
+            "read_bytes": self.read_bytes, "write_bytes": self.write_bytes, "total_bytes": self.bytes,
+            "arrays": {name: {"reads": a.reads, "writes": a.writes, "init_writes": a.init_writes} for name, a in self.arrays.items()},
+            "flops": {"matmul": self.flops.matmul, "elementwise": self.flops.elementwise, "exp": self.flops.exp},
+            "peak_sram": self.peak_sram, "peak_hbm": self.peak_hbm, "overflow": self.overflow,
+            "max_error": self.max_error, "error_bound": self.error_bound,
+            "predicted_reads": sum(m.reads for m in moved), "predicted_writes": sum(m.writes for m in moved),
+            "predicted_peak_sram": self.predicted_peak, "lower_bound": self.lower_bound, "agreed": dict(self.agreed),
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        lines = [self._title(), "", table(["array", "reads", "writes", "predicted", "bytes"], self._rows()), "", *self._footer()]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+    def _title(self) -> str:
+        p = self.problem
+        sizes = f"n={p.n} d={p.d}" + (f" nk={p.nk}" if p.nk != p.n else "") + (f" dv={p.dv}" if p.dv != p.d else "")
+        heads = f", {p.batch} x {p.heads} heads" if p.instances > 1 else ""
+        return f"{self.kernel}: {sizes} {p.dtype}{_rules(p)}{heads}, SRAM {self.sram}, blocks {self.blocks} (Br x Bc)"
+
+    def _rows(self) -> list[list[Cell]]:
+        rows: list[list[Cell]] = []
+        for name, array in self.arrays.items():
+            moved = self.predicted[name]
+            rows.append([name, array.reads, array.writes, moved.reads + moved.writes, (array.reads + array.writes) * array.itemsize])
+            if array.init_writes:
+                rows.append(["  of which init", None, array.init_writes, moved.init_writes, array.init_writes * array.itemsize])
+        moved_in_all = sum(m.reads + m.writes for m in self.predicted.values())
+        return [*rows, ["total", self.reads, self.writes, moved_in_all, self.bytes]]
+
+    def _footer(self) -> list[str]:
+        lines = [f"words moved {self.total:,}" + self._against_bound()]
+        lines.append(f"peak SRAM   {self.peak_sram:,} of {self.sram.amount:,} {self.sram.unit}" + self._over())
+        lines.append(f"peak HBM    {self.peak_hbm:,} words ({self.peak_hbm_bytes:,} bytes)")
+        lines.append(f"flops       {self.flops.matmul:,} matmul, {self.flops.elementwise:,} elementwise, {self.flops.exp:,} exp")
+        lines.append(f"counts      {', '.join(f'{road} {_verdict(equal)}' for road, equal in self.agreed.items())}")
+        if self.max_error is not None:
+            bound = "" if self.error_bound is None else f", bound {self.error_bound:.1e}"
+            lines.append(f"values      largest error {self.max_error:.1e} against the float64 oracle{bound}")
+        return lines
+
+    def _against_bound(self) -> str:
+        return "" if not self.lower_bound else f", {self.total / self.lower_bound:.2f} times the {self.lower_bound:,} that must move"
+
+    def _over(self) -> str:
+        return f", {self.overflow:,} more than there are: overflow recorded" if self.overflow else ""
+
+
+def _verdict(equal: bool) -> str:
+    return "equal" if equal else "DIFFER"
+
+
+def _rules(problem: Attention) -> str:
+    parts = ["causal"] if problem.causal else []
+    parts += [f"window {problem.window[0]},{problem.window[1]}"] if problem.window else []
+    parts += ["element mask"] if problem.mask is not None else []
+    if problem.block_mask is not None:
+        parts.append(f"block mask with {problem.block_mask.nnz} of {problem.block_mask.grid[0] * problem.block_mask.grid[1]} tiles")
+    return " " + ", ".join(parts) if parts else ""

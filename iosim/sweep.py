@@ -1,0 +1,85 @@
+"""Curves: kernels counted over a range of N or of M, in this process or on any executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+
+from iosim.compare import check_some_have, options_of
+from iosim.errors import BadInput, SramOverflow
+from iosim.kernels.registry import KERNELS, kernel
+from iosim.run import BlockChoice, simulate
+from iosim.specs import Attention
+from iosim.units import Capacity, capacity
+
+Record = dict[str, object]
+Point = tuple[str, Attention, Capacity, BlockChoice, dict[str, object]]
+
+
+def sweep(
+    problem: Attention,
+    kernels: Sequence[str] = tuple(KERNELS),
+    *,
+    n: Sequence[int] | None = None,
+    sram: Sequence[Capacity | int | str] | Capacity | int | str = "100KiB",
+    blocks: BlockChoice = "fit",
+    executor: Executor | None = None,
+    progress: Callable[[int, int], object] = lambda done, of: None,
+    **options: object,
+) -> list[Record]:
+    """One record for every kernel and every point of ``n`` and ``sram``, counted (not executed), kernels innermost.
+
+    ``n``: sequence lengths; where the problem has nk = n, nk follows. ``sram``: one capacity or several. ``executor``: any
+    ``concurrent.futures.Executor``; None counts here. A record is that of :meth:`Report.record`; where a kernel does not fit, its numbers
+    are None and ``error`` says why. ``progress`` is called with (done, of) after each point. Raises :class:`BadInput` for unknown kernels
+    or options, and for element or block masks, which have one size, swept over ``n``.
+
+    >>> [record["total"] for record in sweep(Attention(n=1024, d=64), ["flash2"], sram=[12288, 24576])]
+    [5112832, 2229248]
+    """
+    check_some_have(kernels, options)
+    sizes = [sram] if isinstance(sram, Capacity | int | str) else list(sram)
+    points: list[Point] = [
+        (name, resized(problem, length), capacity(size), blocks, options_of(name, options))
+        for length in ([problem.n] if n is None else n)
+        for size in sizes
+        for name in kernels
+    ]
+    run = map(count_point, points) if executor is None else executor.map(count_point, points)
+    records = []
+    for done, record in enumerate(run, 1):
+        records.append(record)
+        progress(done, len(points))
+    return records
+
+
+def resized(problem: Attention, n: int) -> Attention:
+    """``problem`` with another sequence length; nk follows where it was equal."""
+    if n == problem.n:
+        return problem
+    if problem.mask is not None or problem.block_mask is not None:
+        raise BadInput(f"a mask of {problem.n} x {problem.nk} pairs cannot be swept over n; sweep over sram, or use causal or window")
+    return replace(problem, n=n, nk=n if problem.nk == problem.n else problem.nk)
+
+
+def count_point(point: Point) -> Record:
+    """Count one point; picklable, so that any executor can run it."""
+    name, problem, size, blocks, options = point
+    kernel(name)
+    try:
+        report = simulate(name, problem, sram=size, blocks=blocks, execute=False, replay=False, **options)
+    except (SramOverflow, BadInput) as error:
+        return _unfit(name, problem, size, str(error))
+    return {**report.record(), "error": None}
+
+
+def _unfit(name: str, problem: Attention, size: Capacity, why: str) -> Record:
+    p = problem
+    known = {"kernel": name, "n": p.n, "nk": p.nk, "d": p.d, "dv": p.dv, "batch": p.batch, "heads": p.heads, "kv_heads": p.heads, "dtype": p.dtype}
+    asked: Record = {**known, "pass": "forward", "sram": size.amount, "sram_unit": size.unit}
+    missing = (
+        "block_rows", "block_cols", "reads", "writes", "total", "read_bytes", "write_bytes", "total_bytes", "arrays", "flops", "peak_sram",
+        "peak_hbm", "overflow", "max_error", "error_bound", "predicted_reads", "predicted_writes", "predicted_peak_sram", "lower_bound", "agreed",
+    )  # fmt: skip
+    return {**asked, **dict.fromkeys(missing), "error": why}

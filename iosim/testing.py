@@ -1,0 +1,78 @@
+"""Random attention problems for tests: drawn from a generator, or as Hypothesis strategies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from iosim.errors import MissingExtra
+from iosim.masks.block import BlockMask
+from iosim.specs import Attention, Blocks, Options
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+
+class Case(NamedTuple):
+    """A problem with the blocks to cut it into and the options of a kernel."""
+
+    problem: Attention
+    blocks: Blocks
+    options: dict[str, object]
+
+
+RULES = ("none", "causal", "window", "causal window", "elements", "causal elements", "blocks", "causal blocks", "blocks elements", "nothing")
+
+
+def random_case(rng: np.random.Generator, kernel: str = "flash2", *, most: int = 96, widest: int = 40, dtype: str = "float32") -> Case:
+    """A random ragged problem: n and nk in 1..``most``, d and dv in 1..``widest``, blocks up to ``most`` but at most 16 half of the time.
+
+    Every rule of who may attend occurs, rows that attend to nothing among them, and every option of ``kernel``.
+    """
+    n, nk = (int(rng.integers(1, most + 1)) for _ in range(2))
+    d, dv = (int(rng.integers(1, widest + 1)) for _ in range(2))
+    blocks = Blocks(*(int(rng.integers(1, (16 if rng.random() < 0.5 else most) + 1)) for _ in range(2)))
+    return build_case(rng, kernel, (n, nk, d, dv), blocks, RULES[rng.integers(len(RULES))], dtype)
+
+
+def build_case(rng: np.random.Generator, kernel: str, sizes: tuple[int, int, int, int], blocks: Blocks, rule: str, dtype: str) -> Case:
+    """The case of these sizes, blocks and rule, everything else drawn from ``rng``."""
+    n, nk, d, dv = sizes
+    rules: dict[str, Any] = {"causal": "causal" in rule}
+    if "window" in rule:
+        rules["window"] = (int(rng.integers(-1, nk + 2)), int(rng.integers(-1, nk + 2)))
+    if "elements" in rule or rule == "nothing":
+        rules["mask"] = rng.random((n, nk)) < (0.0 if rule == "nothing" else rng.choice([0.02, 0.5, 0.98]))
+    if "blocks" in rule:
+        keep = rng.random((-(-n // blocks.rows), -(-nk // blocks.cols))) < rng.choice([0.1, 0.5, 0.9])
+        rules["block_mask"] = BlockMask.from_dense(keep, n, nk, blocks.rows, blocks.cols)
+    scale = [None, 0.0, 1.0, -0.3][rng.integers(4)]
+    problem = Attention(n, d, nk=nk, dv=dv, dtype=dtype, scale=scale, **rules)
+    return Case(problem, blocks, random_options(rng, kernel))
+
+
+def random_options(rng: np.random.Generator, kernel: str) -> dict[str, object]:
+    """Random values for every option that ``kernel`` has."""
+    options: dict[str, object] = {} if kernel == "block-sparse" else {"skip": bool(rng.random() < 0.7)}
+    fields = {"standard": ("reuse", "softmax"), "flash": ("first_pass",), "block-sparse": ("first_pass", "skip_empty")}.get(kernel, ())
+    choices: dict[str, tuple[object, object]] = {
+        "reuse": ("tiled", "ideal"), "softmax": ("rows", "streamed"), "first_pass": ("load", "create"), "skip_empty": (False, True),
+    }  # fmt: skip
+    options |= {field: choices[field][int(rng.integers(2))] for field in fields}
+    Options(**options)  # type: ignore[arg-type]  # checked here
+    return options
+
+
+def cases(kernel: str = "flash2", *, most: int = 96, widest: int = 40, dtype: str = "float32") -> SearchStrategy[Case]:
+    """A Hypothesis strategy of the cases of :func:`random_case`; its sizes, blocks and rule shrink. Needs the package hypothesis."""
+    try:
+        from hypothesis import strategies as st
+    except ImportError:
+        raise MissingExtra("iosim.testing.cases needs hypothesis: pip install hypothesis") from None
+    height = st.booleans().flatmap(lambda small: st.integers(1, 16 if small else most))
+    sizes = st.tuples(st.integers(1, most), st.integers(1, most), st.integers(1, widest), st.integers(1, widest))
+    return st.builds(
+        lambda seed, size, rows, cols, rule: build_case(np.random.default_rng(seed), kernel, size, Blocks(rows, cols), rule, dtype),
+        st.integers(0, 2**32 - 1), sizes, height, height, st.sampled_from(RULES),
+    )  # fmt: skip

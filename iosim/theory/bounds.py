@@ -1,0 +1,43 @@
+"""Lower bounds: what no algorithm can do without."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from iosim.masks.block import BlockMask
+from iosim.specs import Attention
+from iosim.theory.band import Band
+from iosim.theory.patterns import Pairs, pattern
+
+
+def compulsory(problem: Attention) -> int | None:
+    """Words that one head moves whatever the algorithm and the SRAM: each input row that is used, read once, and O, written once.
+
+    Used are the queries that attend to something, and the keys and values that somebody attends to: without a mask
+    N_q (d + d_v) + N_k (d + d_v). None where a block mask and another rule are combined.
+
+    >>> compulsory(Attention(n=1024, d=64))
+    262144
+    """
+    used = _used(problem)
+    if used is None:
+        return None
+    queries, keys = used
+    return queries * problem.d + keys * (problem.d + problem.dv) + problem.n * problem.dv
+
+
+def _used(problem: Attention) -> tuple[int, int] | None:
+    """How many queries attend to something, and how many keys somebody attends to."""
+    if problem.block_mask is not None:
+        alone = problem.band is None and problem.mask is None
+        return _covered(problem.block_mask) if alone else None
+    who = pattern(problem)
+    return (who.queries, who.transposed().queries) if isinstance(who, Band | Pairs) else (problem.n, problem.nk)
+
+
+def _covered(mask: BlockMask) -> tuple[int, int]:
+    """How many rows and columns of pairs lie in tiles of a block mask."""
+    rows, cols = np.flatnonzero(np.diff(mask.indptr)), np.unique(mask.indices)
+    down = np.minimum(mask.rows, mask.n - rows * mask.rows)
+    across = np.minimum(mask.cols, mask.nk - cols * mask.cols)
+    return int(down.sum()), int(across.sum())

@@ -1,0 +1,34 @@
+"""The event stream of a run, tile by tile, as objects or as JSON lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TextIO
+
+from iosim.memory import Event
+from iosim.run import BlockChoice, plan, trace_events
+from iosim.specs import Attention
+from iosim.units import Capacity
+
+
+def trace(name: str, problem: Attention, *, sram: Capacity | int | str = "100KiB", blocks: BlockChoice = "fit", **options: object) -> list[Event]:
+    """Every event of one head of ``name`` on ``problem``, in order, without numbers; options as for :func:`iosim.simulate`.
+
+    >>> [event.kind for event in trace("flash2", Attention(n=2, d=1), sram=64, blocks=(2, 2))][:7]
+    ['input', 'input', 'input', 'output', 'output', 'begin', 'load']
+    """
+    return trace_events(plan(name, problem, sram=sram, blocks=blocks, **options))  # type: ignore[arg-type]  # plan checks the options
+
+
+def line(event: Event) -> str:
+    """An event as one line of JSON."""
+    return json.dumps(asdict(event), separators=(",", ":"))
+
+
+def write_lines(events: list[Event], out: TextIO | Callable[[str], object]) -> None:
+    """Write events as JSON lines to a file, or pass each line to a function."""
+    write = out if callable(out) else out.write
+    for event in events:
+        write(line(event) + "\n")
