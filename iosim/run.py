@@ -122,7 +122,7 @@ def simulate(
     return Report(
         kernel=name, problem=problem, blocks=plan_.blocks, options=plan_.options, sram=plan_.sram,
         arrays={array: traffic * times for array, traffic in counts.arrays.items()},
-        predicted={array: moved * times for array, moved in predicted.items()},
+        predicted={a: theory.Moved(p.reads * times, p.writes * times, p.init_writes * times) for a, p in predicted.items()},
         flops=counts.flops * times, peak_sram=counts.peak_sram, predicted_peak=_peak(plan_), overflow=counts.overflow,
         largest_unnamed=counts.largest_unnamed, peak_unnamed=counts.peak_unnamed,
         peak_hbm=counts.peak_hbm * times, peak_hbm_bytes=counts.peak_hbm_bytes * times,

@@ -136,6 +136,16 @@ class Attention:
                 "give causal, window or mask too, or keep whole tiles with block_mask.filled()"
             )
 
+    def __repr__(self) -> str:
+        told: dict[str, object] = {"n": self.n, "d": self.d}
+        told |= {name: value for name, value, usual in (("nk", self.nk, self.n), ("dv", self.dv, self.d)) if value != usual}
+        told |= {name: value for name, value in (("batch", self.batch), ("heads", self.heads)) if value != 1}
+        told["dtype"] = self.dtype
+        told |= {name: getattr(self, name) for name in ("scale", "window", "block_mask") if getattr(self, name) is not None}
+        told |= {"causal": True} if self.causal else {}
+        told |= {} if self.mask is None else {"mask": f"<{int(self.mask.sum())} of {self.mask.size} pairs>"}
+        return f"Attention({', '.join(f'{name}={value!r}' for name, value in told.items())})"
+
     @property
     def softmax_scale(self) -> float:
         """The factor on Q K^T: ``scale``, or 1/sqrt(d)."""

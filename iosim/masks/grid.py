@@ -118,7 +118,7 @@ def index_rule(problem: Attention, *, with_blocks: bool = False) -> IndexRule | 
 
 def _chosen(keep: Bool) -> Runs:
     index = np.flatnonzero(keep)
-    table = table_of_entries(np.zeros_like(index), index, np.zeros_like(index), 1)
+    table = table_of_entries(np.zeros_like(index), index, np.full_like(index, FULL), 1)
     return table.of(range(1))
 
 

@@ -131,11 +131,13 @@ class Band:
     def _ramp(self, start: Int, step: Ints, count: Int) -> Ints:
         """The sum of clip(start + i step, 0, nk) over i < count, without a loop."""
 
-        def below(limit: int) -> Ints:
-            k = np.clip(ceil_div(limit - start, step), 0, count)
-            return k * start + step * (k * (k - 1) // 2) + (count - k) * limit
+        return _below(self.nk, start, step, count) - _below(0, start, step, count)
 
-        return below(self.nk) - below(0)
+
+def _below(limit: int, start: Int, step: Ints, count: Int) -> Ints:
+    """The sum of min(start + i step, limit) over i < count."""
+    rising = np.clip(ceil_div(limit - start, step), 0, count)
+    return np.asarray(rising * start + step * (rising * (rising - 1) // 2) + (count - rising) * limit)
 
 
 def _tallies(visited: Span, full: Span, first: Span, across: Axis) -> Ints:
@@ -143,4 +145,4 @@ def _tallies(visited: Span, full: Span, first: Span, across: Axis) -> Ints:
     everything, whole, begun = (span.tally(across) for span in (visited, visited & full, visited & first))
     both = (visited & full & first).tally(across)
     partial = np.stack([everything - whole - begun + both, begun - both], axis=-1)
-    return np.stack([partial, np.stack([whole - both, both], axis=-1)], axis=-2)
+    return np.asarray(np.stack([partial, np.stack([whole - both, both], axis=-1)], axis=-2))

@@ -21,7 +21,7 @@ from iosim.theory.case import Case
 from iosim.theory.fitting import largest
 from iosim.theory.patterns import Pairs
 from iosim.theory.room import Room, room
-from iosim.theory.sizes import Int, Ints, ceil_div
+from iosim.theory.sizes import Int, Ints
 from iosim.theory.tiles import Kinds, Tile, axis
 from iosim.theory.visits import summed
 from iosim.units import Capacity

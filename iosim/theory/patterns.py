@@ -73,10 +73,11 @@ class Pairs:
         cells = self.cut(rows, cols)
         begun = np.flatnonzero(cells.some.any(axis=1))
         column = cells.some[begun].argmax(axis=1)
-        first = of_entries(rows, cols, begun, column, cells.all[begun, column]).visited
+        first = of_entries(rows, cols, begun, column, cells.all[begun, column]).visited[..., 1]
         full = _corners(cells.all)
-        visited = np.stack([_corners(cells.some) - full, full], axis=-1)
-        return Census(rows, cols, np.stack([visited - first[..., 1], first[..., 1]], axis=-1), split(cells.some.any(axis=0)))
+        again = np.stack([_corners(cells.some) - full, full], axis=-1) - first
+        met = np.logical_or.reduce(cells.some, axis=0)
+        return Census(rows, cols, np.stack([again, first], axis=-1), split(met))
 
     @property
     def queries(self) -> int:
