@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from iosim.errors import BadInput, SramOverflow
 from iosim.kernels.registry import KERNELS, kernel
 from iosim.report import Report
-from iosim.run import BlockChoice, simulate
-from iosim.specs import OPTION_NAMES, Attention
+from iosim.plan import BlockChoice, Given, make_plan
+from iosim.run import report
+from iosim.specs import Attention
 from iosim.tables import Cell, table
 from iosim.units import Capacity
 
@@ -26,14 +27,16 @@ class Comparison:
 
     def __repr__(self) -> str:
         head = ["kernel", "blocks", "counted", "predicted", "lower bound", "ratio", "peak SRAM", "max error"]
-        return "\n".join([table(head, [_row(report) for report in self.reports]), *(f"{name}: {why}" for name, why in self.refused.items())])
+        return "\n".join(
+            [table(head, [_row(report) for report in self.reports]), *(f"{name}: {why}" for name, why in self.refused.items())]
+        )
 
 
-def _row(report: Report) -> list[Cell]:
-    predicted = sum(moved.reads + moved.writes for moved in report.predicted.values())
-    ratio = None if not report.lower_bound else report.total / report.lower_bound
-    peak = f"{report.peak_sram:,}" + (f" (+{report.overflow:,} over)" if report.overflow else "")
-    return [report.kernel, str(report.blocks), report.total, predicted, report.lower_bound, ratio, peak, report.max_error]
+def _row(made: Report) -> list[Cell]:
+    predicted = sum(moved.reads + moved.writes for moved in made.predicted.values())
+    ratio = None if not made.lower_bound else made.total / made.lower_bound
+    peak = f"{made.peak_sram:,}" + (f" (+{made.overflow:,} over)" if made.overflow else "")
+    return [made.kernel, str(made.blocks), made.total, predicted, made.lower_bound, ratio, peak, made.max_error]
 
 
 def compare(
@@ -43,7 +46,7 @@ def compare(
     sram: Capacity | int | str = "100KiB",
     blocks: BlockChoice = "fit",
     execute: bool | None = None,
-    **options: object,
+    **options: str | bool | None,
 ) -> Comparison:
     """Run every kernel of ``kernels`` on ``problem``; an option applies to the kernels that have it.
 
@@ -56,7 +59,8 @@ def compare(
     reports, refused = [], {}
     for name in kernels:
         try:
-            reports.append(simulate(name, problem, sram=sram, blocks=blocks, execute=execute, **options_of(name, options)))
+            plan = make_plan(name, problem, sram, blocks, None, options_of(name, options))
+            reports.append(report(plan, execute=execute))
         except (SramOverflow, BadInput) as error:
             if len(kernels) == 1:
                 raise
@@ -66,12 +70,12 @@ def compare(
     return Comparison(tuple(reports), refused)
 
 
-def options_of(name: str, options: dict[str, object]) -> dict[str, object]:
+def options_of(name: str, options: Given) -> Given:
     """Those of ``options`` that the kernel ``name`` has."""
-    return {option: value for option, value in options.items() if option == "skip" or option not in OPTION_NAMES or option in kernel(name).options}
+    return {option: value for option, value in options.items() if option == "skip" or option in kernel(name).options}
 
 
-def check_some_have(kernels: Sequence[str], options: dict[str, object]) -> None:
+def check_some_have(kernels: Sequence[str], options: Given) -> None:
     """Raise :class:`BadInput` for an option that none of the ``kernels`` has."""
     known = {"skip", *(option for name in kernels for option in kernel(name).options)}
     for option, value in options.items():

@@ -38,7 +38,8 @@ def storage(name: str) -> np.dtype[Any]:
         module = importlib.import_module("ml_dtypes")
     except ImportError:
         raise MissingExtra(f'{name} needs ml_dtypes: pip install "iosim[dtypes]"') from None
-    return np.dtype(getattr(module, name))
+    dtype: np.dtype[Any] = np.dtype(getattr(module, name))
+    return dtype
 
 
 def accumulator(name: str) -> str:

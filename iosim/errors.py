@@ -17,6 +17,10 @@ class SramOverflow(IosimError, MemoryError):
     """A kernel gave a value room that the machine does not have."""
 
 
+class RegisterOverflow(IosimError, MemoryError):
+    """More unnamed words lived at once than there are registers."""
+
+
 class DeadValue(IosimError, RuntimeError):
     """An on-chip value was used after its tile ended, or an unnamed one twice or too late."""
 

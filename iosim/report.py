@@ -2,50 +2,95 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.memory import Flops, Traffic
-from iosim.specs import Attention, Blocks, Options
+from iosim.memory import Counts, Flops, Traffic
+from iosim.plan import Plan
+from iosim.specs import Attention, Blocks
 from iosim.tables import Cell, table
 from iosim.theory import Moved
 from iosim.units import Capacity
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report:
     """What one kernel moved on one problem, all heads together; words are array elements.
 
-    ``arrays[name].reads / .writes / .init_writes`` (initialisation is included in writes); ``predicted`` is the closed form of each;
-    ``flops.matmul / .elementwise / .exp``; ``peak_sram`` and ``overflow`` in the unit of ``sram``, ``peak_hbm`` in words;
-    ``output`` and ``lse`` in the layout of the inputs, ``max_error`` against the float64 oracle and the ``error_bound`` it must keep
-    (None where nothing was executed, or no bound is stated for the dtype). ``agreed`` names the roads that gave equal counts.
+    ``arrays[name].reads / .writes / .init_writes`` (initialisation is included in writes) and ``predicted[name]``, the closed form of each;
+    ``flops.matmul / .elementwise / .exp``; ``output`` and ``lse`` in the layout of the inputs, ``max_error`` against the float64 oracle and
+    the ``error_bound`` it must keep (None where nothing was executed, or no bound is stated for the dtype). ``agreed`` names the roads to
+    the counts and whether each gave the same; ``counts`` holds those of one head.
     """
 
-    kernel: str
-    problem: Attention
-    blocks: Blocks
-    options: Options
-    sram: Capacity
-    arrays: dict[str, Traffic]
+    plan: Plan
+    counts: Counts
     predicted: dict[str, Moved]
-    flops: Flops
-    peak_sram: int
-    predicted_peak: int
-    overflow: int
-    largest_unnamed: int
-    peak_unnamed: int
-    peak_hbm: int
-    peak_hbm_bytes: int
     lower_bound: int | None
     agreed: dict[str, bool]
-    output: NDArray[np.generic] | None = field(default=None, repr=False)
-    lse: NDArray[np.generic] | None = field(default=None, repr=False)
+    notes: tuple[str, ...] = ()
+    output: NDArray[np.generic] | None = None
+    lse: NDArray[np.generic] | None = None
     max_error: float | None = None
     error_bound: float | None = None
-    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        times = self.plan.problem.instances
+        scaled = {name: Moved(m.reads * times, m.writes * times, m.init_writes * times) for name, m in self.predicted.items()}
+        object.__setattr__(self, "predicted", scaled)
+        object.__setattr__(self, "lower_bound", None if self.lower_bound is None else self.lower_bound * times)
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name."""
+        return self.plan.kernel
+
+    @property
+    def problem(self) -> Attention:
+        """The problem, with the block mask that the kernel brought itself."""
+        return self.plan.problem
+
+    @property
+    def blocks(self) -> Blocks:
+        """The blocks that were chosen."""
+        return self.plan.blocks
+
+    @property
+    def sram(self) -> Capacity:
+        """M."""
+        return self.plan.sram
+
+    @property
+    def arrays(self) -> dict[str, Traffic]:
+        """Words moved per HBM array, all heads."""
+        return {name: array * self.problem.instances for name, array in self.counts.arrays.items()}
+
+    @property
+    def flops(self) -> Flops:
+        """Operations by class, all heads."""
+        return self.counts.flops * self.problem.instances
+
+    @property
+    def peak_sram(self) -> int:
+        """The most that was occupied at once, in the unit of ``sram``."""
+        return self.counts.peak_sram
+
+    @property
+    def overflow(self) -> int:
+        """How far the peak lies above M; 0 if it fits."""
+        return self.counts.overflow
+
+    @property
+    def peak_hbm(self) -> int:
+        """Words of HBM that all arrays of all heads take."""
+        return self.counts.peak_hbm * self.problem.instances
+
+    @property
+    def peak_hbm_bytes(self) -> int:
+        """The same in bytes."""
+        return self.counts.peak_hbm_bytes * self.problem.instances
 
     @property
     def reads(self) -> int:
@@ -97,7 +142,7 @@ class Report:
             "peak_sram": self.peak_sram, "peak_hbm": self.peak_hbm, "overflow": self.overflow,
             "max_error": self.max_error, "error_bound": self.error_bound,
             "predicted_reads": sum(m.reads for m in moved), "predicted_writes": sum(m.writes for m in moved),
-            "predicted_peak_sram": self.predicted_peak, "lower_bound": self.lower_bound, "agreed": dict(self.agreed),
+            "predicted_peak_sram": self.plan.predicted_peak(), "lower_bound": self.lower_bound, "agreed": dict(self.agreed),
         }  # fmt: skip
 
     def __repr__(self) -> str:

@@ -9,12 +9,13 @@ from dataclasses import replace
 from iosim.compare import check_some_have, options_of
 from iosim.errors import BadInput, SramOverflow
 from iosim.kernels.registry import KERNELS, kernel
-from iosim.run import BlockChoice, simulate
+from iosim.plan import BlockChoice, Given, make_plan
+from iosim.run import report
 from iosim.specs import Attention
 from iosim.units import Capacity, capacity
 
 Record = dict[str, object]
-Point = tuple[str, Attention, Capacity, BlockChoice, dict[str, object]]
+Point = tuple[str, Attention, Capacity, BlockChoice, Given]
 
 
 def sweep(
@@ -26,7 +27,7 @@ def sweep(
     blocks: BlockChoice = "fit",
     executor: Executor | None = None,
     progress: Callable[[int, int], object] = lambda done, of: None,
-    **options: object,
+    **options: str | bool | None,
 ) -> list[Record]:
     """One record for every kernel and every point of ``n`` and ``sram``, counted (not executed), kernels innermost.
 
@@ -68,15 +69,25 @@ def count_point(point: Point) -> Record:
     name, problem, size, blocks, options = point
     kernel(name)
     try:
-        report = simulate(name, problem, sram=size, blocks=blocks, execute=False, replay=False, **options)
+        made = report(make_plan(name, problem, size, blocks, None, options), execute=False, replay=False)
     except (SramOverflow, BadInput) as error:
         return _unfit(name, problem, size, str(error))
-    return {**report.record(), "error": None}
+    return {**made.record(), "error": None}
 
 
 def _unfit(name: str, problem: Attention, size: Capacity, why: str) -> Record:
     p = problem
-    known = {"kernel": name, "n": p.n, "nk": p.nk, "d": p.d, "dv": p.dv, "batch": p.batch, "heads": p.heads, "kv_heads": p.heads, "dtype": p.dtype}
+    known = {
+        "kernel": name,
+        "n": p.n,
+        "nk": p.nk,
+        "d": p.d,
+        "dv": p.dv,
+        "batch": p.batch,
+        "heads": p.heads,
+        "kv_heads": p.heads,
+        "dtype": p.dtype,
+    }
     asked: Record = {**known, "pass": "forward", "sram": size.amount, "sram_unit": size.unit}
     missing = (
         "block_rows", "block_cols", "reads", "writes", "total", "read_bytes", "write_bytes", "total_bytes", "arrays", "flops", "peak_sram",

@@ -34,7 +34,9 @@ def spell(cell: Cell) -> str:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    return "  ".join(cell.rjust(width) if to_right else cell.ljust(width) for cell, width, to_right in zip(cells, widths, right, strict=True)).rstrip()
+    return "  ".join(
+        cell.rjust(width) if to_right else cell.ljust(width) for cell, width, to_right in zip(cells, widths, right, strict=True)
+    ).rstrip()
 
 
 def bar(value: float, most: float, width: int = 24) -> str:

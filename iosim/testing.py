@@ -19,10 +19,21 @@ class Case(NamedTuple):
 
     problem: Attention
     blocks: Blocks
-    options: dict[str, object]
+    options: dict[str, str | bool | None]
 
 
-RULES = ("none", "causal", "window", "causal window", "elements", "causal elements", "blocks", "causal blocks", "blocks elements", "nothing")
+RULES = (
+    "none",
+    "causal",
+    "window",
+    "causal window",
+    "elements",
+    "causal elements",
+    "blocks",
+    "causal blocks",
+    "blocks elements",
+    "nothing",
+)
 
 
 def random_case(rng: np.random.Generator, kernel: str = "flash2", *, most: int = 96, widest: int = 40, dtype: str = "float32") -> Case:
@@ -52,11 +63,11 @@ def build_case(rng: np.random.Generator, kernel: str, sizes: tuple[int, int, int
     return Case(problem, blocks, random_options(rng, kernel))
 
 
-def random_options(rng: np.random.Generator, kernel: str) -> dict[str, object]:
+def random_options(rng: np.random.Generator, kernel: str) -> dict[str, str | bool | None]:
     """Random values for every option that ``kernel`` has."""
-    options: dict[str, object] = {} if kernel == "block-sparse" else {"skip": bool(rng.random() < 0.7)}
+    options: dict[str, str | bool | None] = {} if kernel == "block-sparse" else {"skip": bool(rng.random() < 0.7)}
     fields = {"standard": ("reuse", "softmax"), "flash": ("first_pass",), "block-sparse": ("first_pass", "skip_empty")}.get(kernel, ())
-    choices: dict[str, tuple[object, object]] = {
+    choices: dict[str, tuple[str | bool, str | bool]] = {
         "reuse": ("tiled", "ideal"), "softmax": ("rows", "streamed"), "first_pass": ("load", "create"), "skip_empty": (False, True),
     }  # fmt: skip
     options |= {field: choices[field][int(rng.integers(2))] for field in fields}

@@ -8,18 +8,20 @@ from dataclasses import asdict
 from typing import TextIO
 
 from iosim.memory import Event
-from iosim.run import BlockChoice, plan, trace_events
+from iosim.plan import BlockChoice, make_plan
 from iosim.specs import Attention
 from iosim.units import Capacity
 
 
-def trace(name: str, problem: Attention, *, sram: Capacity | int | str = "100KiB", blocks: BlockChoice = "fit", **options: object) -> list[Event]:
+def trace(
+    name: str, problem: Attention, *, sram: Capacity | int | str = "100KiB", blocks: BlockChoice = "fit", **options: object
+) -> list[Event]:
     """Every event of one head of ``name`` on ``problem``, in order, without numbers; options as for :func:`iosim.simulate`.
 
     >>> [event.kind for event in trace("flash2", Attention(n=2, d=1), sram=64, blocks=(2, 2))][:7]
     ['input', 'input', 'input', 'output', 'output', 'begin', 'load']
     """
-    return trace_events(plan(name, problem, sram=sram, blocks=blocks, **options))  # type: ignore[arg-type]  # plan checks the options
+    return make_plan(name, problem, sram, blocks, None, options).trace()
 
 
 def line(event: Event) -> str:

@@ -1,0 +1,1 @@
+"""The listings, one a file, and the registry that runs them."""

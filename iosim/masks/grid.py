@@ -134,9 +134,9 @@ def _of_band(problem: Attention, shape: tuple[int, int], blocks: Blocks) -> Grid
     by_row = table_of_intervals(begin, end, [(*full, FULL)])
     met = np.flatnonzero(begin < end)
     columns, offset = np.arange(shape[1]), met[0] if len(met) else 0
-    first = tuple(offset + np.searchsorted(begin[met], columns, side) for side in ("left", "right"))
+    first = offset + np.searchsorted(begin[met], columns, "left"), offset + np.searchsorted(begin[met], columns, "right")
     begin, end, full = spans(problem.nk, problem.n, blocks.cols, blocks.rows, right, left)
-    return Grid(shape, by_row, table_of_intervals(begin, end, [(*full, FULL), (first[0], first[1], FIRST)]))
+    return Grid(shape, by_row, table_of_intervals(begin, end, [(*full, FULL), (*first, FIRST)]))
 
 
 def spans(n: int, nk: int, rows: int, cols: int, left: int, right: int) -> tuple[Int, Int, tuple[Int, Int]]:
@@ -159,8 +159,8 @@ def spans(n: int, nk: int, rows: int, cols: int, left: int, right: int) -> tuple
 def _of_entries(shape: tuple[int, int], i: Int, j: Int, full: Bool) -> Grid:
     order = np.lexsort((i, j))
     met_first = np.concatenate([[True], np.diff(i) > 0])[: len(i)]
-    code = np.where(full, FULL, 0) | np.where(met_first, FIRST, 0)
-    by_row = table_of_entries(i, j, np.where(full, FULL, 0), shape[0])
+    code = np.where(full, FULL, 0).astype(np.int64) | np.where(met_first, FIRST, 0)
+    by_row = table_of_entries(i, j, code & FULL, shape[0])
     return Grid(shape, by_row, table_of_entries(j[order], i[order], code[order], shape[1]))
 
 

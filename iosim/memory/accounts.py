@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iosim.errors import SramOverflow
+from iosim.errors import RegisterOverflow
 from iosim.memory.tiles import Notes, Tile
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ class Accounts:
     def __init__(self, registers: int | None, check: int) -> None:
         self.registers, self.check = registers, check
         self.root = self.tile = Tile(None, (0, 0, 0, 1, None), 0, 1)
-        self.root.notes = Notes() if check else None
+        if check:
+            self.root.notes = Notes()
         self.residents: list[Block] = []
         self.times, self.used, self.peak = 1, 0, 0
         self.matmul = self.elementwise = self.exp = 0
@@ -52,11 +53,11 @@ class Accounts:
             self.did("exp", words)
 
     def most_unnamed(self, value: Value) -> None:
-        """Note a new record of unnamed words; raises :class:`SramOverflow` above ``registers``."""
+        """Note a new record of unnamed words; raises :class:`RegisterOverflow` above ``registers``."""
         self.largest_unnamed = max(self.largest_unnamed, value.held)
         self.peak_unnamed = max(self.peak_unnamed, self.live)
         if self.registers is not None and self.live > self.registers:
-            raise SramOverflow(
+            raise RegisterOverflow(
                 f"an unnamed value{value.shape} makes {self.live} unnamed words but registers hold {self.registers}; "
                 "give some of them room with m.let(value, name)"
             )

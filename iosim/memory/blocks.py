@@ -248,4 +248,6 @@ def number(x: object) -> float:
     """A Python number, for arithmetic with blocks; raises :class:`BadInput` for anything else, NumPy arrays among them."""
     if isinstance(x, (float, int)) and x is not True and x is not False:
         return float(x)
-    raise BadInput(f"{type(x).__name__} is not an operand of on-chip arithmetic; use blocks, values and Python numbers, and m.load for arrays")
+    raise BadInput(
+        f"{type(x).__name__} is not an operand of on-chip arithmetic; use blocks, values and Python numbers, and m.load for arrays"
+    )

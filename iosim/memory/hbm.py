@@ -25,7 +25,21 @@ class Hbm:
     An input is never stored to. An output starts as NaN, and every element of it must be written before the machine finishes.
     """
 
-    __slots__ = ("cost", "covered", "data", "init_writes", "is_input", "itemsize", "lends", "machine", "name", "reads", "shape", "writes", "written")
+    __slots__ = (
+        "cost",
+        "covered",
+        "data",
+        "init_writes",
+        "is_input",
+        "itemsize",
+        "lends",
+        "machine",
+        "name",
+        "reads",
+        "shape",
+        "writes",
+        "written",
+    )
 
     def __init__(self, machine: Machine, name: str, shape: tuple[int, int], itemsize: int, data: Array | None, is_input: bool) -> None:
         self.machine, self.name, self.shape, self.itemsize, self.data, self.is_input = machine, name, shape, itemsize, data, is_input
@@ -109,7 +123,9 @@ class Region:
             return part.start, part.start + part.size
         if part == slice(None):
             return 0, length
-        raise LoopMisuse(f"{self.array.name} was indexed with {part!r}; index HBM arrays with a tile of m.tiles(...), or with : for a whole axis")
+        raise LoopMisuse(
+            f"{self.array.name} was indexed with {part!r}; index HBM arrays with a tile of m.tiles(...), or with : for a whole axis"
+        )
 
     def rows_covered(self) -> NDArray[np.int64]:
         """The rows that this region stands for in count mode, as (start, stop) pairs."""

@@ -166,7 +166,9 @@ class Machine(Accounts):
     def leave(self, tile: Tile) -> None:
         """Close the tile and release what was made in it. Called by the loop."""
         if self.tile is not tile or tile.parent is None:
-            raise LoopMisuse("an inner loop was left by break or return, or an outer one went on before it ended; let every loop run to its end")
+            raise LoopMisuse(
+                "an inner loop was left by break or return, or an outer one went on before it ended; let every loop run to its end"
+            )
         if tile.notes is not None:
             compare(self._known.setdefault(tile.notes.path, tile.notes), tile.notes)
         tile.open = False
@@ -237,7 +239,9 @@ class Machine(Accounts):
         used = self.used + cost
         if self.sram is not None and used > self.sram and self.overflow == "error":
             residents = ", ".join(map(repr, self.residents)) or "nothing"
-            raise SramOverflow(f"{block!r} needs {cost} {self.unit} but {self.sram - self.used} of {self.sram} are free; resident: {residents}")
+            raise SramOverflow(
+                f"{block!r} needs {cost} {self.unit} but {self.sram - self.used} of {self.sram} are free; resident: {residents}"
+            )
         self.residents.append(block)
         self.used = used
         if used > self.peak:

@@ -63,7 +63,8 @@ class Tile:
         self.start, self.size, code, self.times, self.group = visit
         self.full, self.first = code & FULL != 0, code & FIRST != 0
         self.parent, self.axis, self.height = parent, axis, height
-        self.open, self.notes = True, None
+        self.open = True
+        self.notes: Notes | None = None
         self.used = self.mark = 0
 
     @property

@@ -1,0 +1,91 @@
+"""The independent judges of a run: values in float64, and a recount of its event trace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from iosim_reference import Result, attention, output_bound, replay
+from numpy.typing import ArrayLike, NDArray
+
+from iosim import dtypes
+from iosim.inputs import Values
+from iosim.memory import Counts, Hbm
+from iosim.plan import Plan
+from iosim.specs import Attention
+
+Array = NDArray[np.generic]
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """The numbers of some heads, each computed on a machine of its own, and what the oracle says they should be.
+
+    ``outputs`` and ``lses`` hold one array a head; a kernel that makes no LSE leaves ``lses`` empty.
+    """
+
+    plan: Plan
+    counts: Counts
+    outputs: list[Array]
+    lses: list[Array]
+    truths: list[Result]
+    largest_v: float
+
+    def max_error(self) -> float:
+        """The largest difference of an output element from the oracle's."""
+        pairs = zip(self.outputs, self.truths, strict=True)
+        return max(float(np.abs(output.astype(np.float64) - truth.output).max()) for output, truth in pairs)
+
+    def error_bound(self) -> float | None:
+        """The bound that float32 and float64 runs keep; none is stated for outputs that HBM rounds to fewer bits."""
+        problem = self.plan.problem
+        if problem.dtype not in ("float32", "float64"):
+            return None
+        logits = max(truth.max_score for truth in self.truths)
+        return output_bound(logits, problem.nk, min(self.plan.blocks.cols, problem.nk), self.largest_v, problem.dtype)
+
+
+def execute(plan: Plan, heads: Sequence[Values], *, registers: int | None = None) -> Execution:
+    """Run the plan on real numbers, head by head, and ask the oracle for the same heads."""
+    outputs, lses, truths = [], [], []
+    for values in heads:
+        m = plan.machine("execute", registers=registers)
+        arrays = plan.run(m, values)
+        counts = m.finish()
+        outputs.append(numbers(arrays["O"]))
+        lses.extend(_lse(arrays))
+        truths.append(truth(plan.problem, numbers(arrays["Q"]), numbers(arrays["K"]), numbers(arrays["V"])))
+    largest = max(float(np.abs(np.asarray(values["V"], np.float64)).max()) for values in heads)
+    return Execution(plan, counts, outputs, lses, truths, largest)
+
+
+def truth(problem: Attention, q: ArrayLike, k: ArrayLike, v: ArrayLike) -> Result:
+    """Attention of one head in float64, on the numbers as HBM holds them."""
+    blocks = problem.block_mask
+    pattern = None if blocks is None else (blocks.dense(), blocks.rows, blocks.cols)
+    wide = [np.asarray(array).astype(np.float64) for array in (q, k, v)]
+    return attention(*wide, scale=problem.scale, causal=problem.causal, window=problem.window, mask=problem.mask, block_mask=pattern)
+
+
+def replayed_equal(plan: Plan, counts: Counts) -> bool:
+    """Whether an independent recount of the trace gives the same words per array and the same peak."""
+    seen = replay(map(asdict, plan.trace()))
+    found = {name: (a.reads, a.writes, a.init_writes) for name, a in seen.arrays.items()}
+    peak = seen.peak_bytes if plan.sram.unit == "bytes" else seen.peak_words
+    return found == {name: (a.reads, a.writes, a.init_writes) for name, a in counts.arrays.items()} and peak == counts.peak_sram
+
+
+def numbers(array: Hbm) -> Array:
+    """What an HBM array holds after an executed run."""
+    assert array.data is not None
+    return array.data
+
+
+def _lse(arrays: dict[str, Hbm]) -> list[Array]:
+    if "LSE" in arrays:
+        return [numbers(arrays["LSE"])[:, 0]]
+    if "l" not in arrays:
+        return []
+    with np.errstate(divide="ignore"):
+        return [numbers(arrays["m"])[:, 0] + np.log(numbers(arrays["l"])[:, 0])]

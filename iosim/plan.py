@@ -1,0 +1,109 @@
+"""All that is decided before anything runs: blocks, options, capacity, and the mask that a kernel brings itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from iosim import dtypes, theory
+from iosim.errors import BadInput, SramOverflow
+from iosim.inputs import Values
+from iosim.kernels.registry import check_options, kernel, launch
+from iosim.masks import patterns
+from iosim.memory import Counts, Event, Hbm, Machine, Mode, Observer
+from iosim.specs import Attention, Blocks, Options
+from iosim.units import Capacity, capacity
+
+Overflow = Literal["error", "record"]
+BlockChoice = Literal["fit", "paper", "best"] | Blocks | tuple[int, int]
+Given = Mapping[str, str | bool | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One kernel on one problem in one SRAM, ready to run on any machine."""
+
+    kernel: str
+    problem: Attention
+    blocks: Blocks
+    options: Options
+    sram: Capacity
+    overflow: Overflow
+    notes: tuple[str, ...] = ()
+
+    def machine(self, mode: Mode, observers: Sequence[Observer] = (), *, check: int = 0, registers: int | None = None) -> Machine:
+        """A machine as the plan asks for it."""
+        accumulator = dtypes.accumulator(self.problem.dtype)
+        return Machine(
+            self.sram, mode=mode, accumulator=accumulator, overflow=self.overflow, observers=observers, check=check, registers=registers
+        )
+
+    def run(self, m: Machine, values: Values | None = None) -> dict[str, Hbm]:
+        """Run the listing on ``m``; a capacity error also says what would fit."""
+        try:
+            return launch(self.kernel, m, self.problem, self.blocks, self.options, values)
+        except SramOverflow as error:
+            advice = theory.would_fit(self.kernel, self.problem, self.blocks, self.sram, self.options)
+            raise SramOverflow(f"{error}; {advice}") from None
+
+    def count(self, *, check: int = 0, registers: int | None = None) -> Counts:
+        """The counts of one head, from one tile of each kind."""
+        m = self.machine("count", check=check, registers=registers)
+        self.run(m)
+        return m.finish()
+
+    def trace(self) -> list[Event]:
+        """Every event of one head, tile by tile, without numbers."""
+        events: list[Event] = []
+        m = self.machine("trace", [events.append])
+        self.run(m)
+        m.finish()
+        return events
+
+    def predicted_peak(self) -> int:
+        """Peak SRAM in closed form, in the unit of the capacity."""
+        return theory.residents(self.kernel, self.problem, self.blocks, self.options, self.sram.unit)
+
+
+def make_plan(
+    name: str, problem: Attention, sram: Capacity | int | str, blocks: BlockChoice, overflow: Overflow | None, given: Given
+) -> Plan:
+    """Decide; raises :class:`BadInput` for an unknown kernel or option, and for blocks that cannot be chosen.
+
+    Overflow is recorded, not raised, where that is asked, for the paper's printed blocks, and for the ideal reuse that no SRAM holds.
+    """
+    if overflow not in (None, "error", "record"):
+        raise BadInput(f"overflow must be 'error' or 'record', not {overflow!r}")
+    size = capacity(sram)
+    options = _options(name, problem, size, given)
+    cut = _blocks(name, problem, size, blocks, options)
+    if name == "block-sparse" and problem.block_mask is None:
+        problem = replace(problem, block_mask=patterns.butterfly(problem.n, problem.nk, cut.rows, cut.cols))
+    lax: Overflow = "record" if blocks == "paper" or options.reuse == "ideal" else "error"
+    return Plan(name, problem, cut, options, size, overflow or lax, _notes(name, given, options))
+
+
+def _options(name: str, problem: Attention, size: Capacity, given: Given) -> Options:
+    asked = {option: value for option, value in given.items() if value is not None}
+    check_options(name, asked)
+    if name == "standard" and "softmax" not in asked:
+        row = problem.nk * (dtypes.itemsize(dtypes.intermediate(problem.dtype)) if size.unit == "bytes" else 1)
+        asked["softmax"] = "rows" if row <= size.amount or asked.get("reuse") == "ideal" else "streamed"
+    return Options(**asked)  # type: ignore[arg-type]  # check_options checked the names, Options checks the values
+
+
+def _blocks(name: str, problem: Attention, size: Capacity, blocks: BlockChoice, options: Options) -> Blocks:
+    kernel(name)
+    if isinstance(blocks, Blocks):
+        return blocks
+    if blocks in ("fit", "paper", "best"):
+        return theory.choose_blocks(name, problem, size, blocks, options)
+    if isinstance(blocks, str) or not isinstance(blocks, Sequence) or len(blocks) != 2:
+        raise BadInput(f"blocks must be 'fit', 'paper', 'best' or (Br, Bc), not {blocks!r}")
+    return Blocks(*blocks)
+
+
+def _notes(name: str, given: Given, chosen: Options) -> tuple[str, ...]:
+    silent = name == "standard" and given.get("softmax") is None and chosen.softmax == "streamed"
+    return ("a row of S does not fit in this SRAM, so the softmax is streamed and reads S twice",) if silent else ()
