@@ -14,7 +14,7 @@ from iosim.units import Capacity
 
 
 def trace(
-    name: str, problem: Attention, *, sram: Capacity | int | str = "100KiB", blocks: BlockChoice = "fit", **options: object
+    name: str, problem: Attention, *, sram: Capacity | int | str = "100KiB", blocks: BlockChoice = "fit", **options: str | bool | None
 ) -> list[Event]:
     """Every event of one head of ``name`` on ``problem``, in order, without numbers; options as for :func:`iosim.simulate`.
 

@@ -122,7 +122,7 @@ class Band:
     def lines(self, rows: Axis) -> Ints:
         """The keys that each query tile visits, where key tiles are one row high."""
         span = self.visited(rows, Axis(self.nk, 1))
-        return np.maximum(0, span.stop - span.start)
+        return np.asarray(np.maximum(0, span.stop - span.start))
 
     def cut(self, rows: Axis | None = None, cols: Axis | None = None) -> Band:
         """The band itself: no work on its tiles can be done beforehand."""
@@ -130,7 +130,6 @@ class Band:
 
     def _ramp(self, start: Int, step: Ints, count: Int) -> Ints:
         """The sum of clip(start + i step, 0, nk) over i < count, without a loop."""
-
         return _below(self.nk, start, step, count) - _below(0, start, step, count)
 
 

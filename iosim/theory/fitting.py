@@ -54,14 +54,15 @@ def fit_dense(
     (array([  0, 208]), array([ 0, 64]))
     """
     given = {"n": n, "d": d, "nk": n if nk is None else nk, "dv": d if dv is None else dv}
-    amounts, *rest = np.broadcast_arrays(whole_numbers("sram", sram), *(whole_numbers(name, size) for name, size in given.items()))
-    problems, which = np.unique(np.stack([size.ravel() for size in rest], axis=1), axis=0, return_inverse=True)
-    rows, cols = np.zeros((2, amounts.size), dtype=np.int64)
-    for index, (n_, d_, nk_, dv_) in enumerate(problems.tolist()):
-        asked, here = case(kernel, Attention(n_, d_, nk=nk_, dv=dv_), options), which.ravel() == index
-        outer = tallest(asked, amounts.ravel()[here], Room())
-        rows[here], cols[here] = (np.where(outer > 0, size, 0) for size in shaped(asked, outer))
-    return rows.reshape(amounts.shape), cols.reshape(amounts.shape)
+    rest = np.broadcast_arrays(*(whole_numbers(name, size) for name, size in given.items()))
+    problems, which = np.unique(np.stack([size.ravel() for size in rest]), axis=1, return_inverse=True)
+    amounts, which = np.broadcast_arrays(whole_numbers("sram", sram), which.reshape(rest[0].shape))
+    blocks = np.zeros((2, *amounts.shape), dtype=np.int64)
+    for index, (n_, d_, nk_, dv_) in enumerate(problems.T.tolist()):
+        asked, here = case(kernel, Attention(n_, d_, nk=nk_, dv=dv_), options), which == index
+        outer = tallest(asked, amounts[here], Room())
+        blocks[:, here] = [np.where(outer > 0, size, 0) for size in shaped(asked, outer)]
+    return blocks[0], blocks[1]
 
 
 def would_fit(kernel: str, problem: Attention, blocks: Blocks, capacity: Capacity, options: Options = _DEFAULTS) -> str:

@@ -135,10 +135,11 @@ def _pairs(problem: Attention, mask: Bools) -> Bools:
 
 def _merged(join: np.ufunc, cells: Bools, rows: Axis | None, cols: Axis | None) -> Bools:
     # Cells that are already as large as the tiles stay as they are, so that a cut can be made in two steps.
+    if rows is not None and len(cells) != rows.count:
+        # Strip by strip: many times faster than reduceat across rows.
+        cells = np.stack([join.reduce(cells[start : start + rows.block]) for start in rows.starts])
     if cols is not None and cells.shape[1] != cols.count:
         cells = join.reduceat(cells, cols.starts, axis=1)
-    if rows is not None and cells.shape[0] != rows.count:
-        cells = join.reduceat(cells, rows.starts, axis=0)
     return cells
 
 

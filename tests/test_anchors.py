@@ -1,0 +1,132 @@
+"""Numbers that the issue, the papers and the cases print, reproduced to the word."""
+
+from __future__ import annotations
+
+import pytest
+
+from iosim import KERNELS, Attention, simulate, sweep
+from iosim.masks import BlockMask, patterns
+from iosim.plan import make_plan
+
+SQUARE = Attention(n=1024, d=64)
+
+
+def moved(kernel: str, problem: Attention = SQUARE, blocks: tuple[int, int] = (64, 64), **options: str) -> dict[str, tuple[int, int, int]]:
+    counts = simulate(kernel, problem, sram=10**6, blocks=blocks, execute=False, replay=False, **options)
+    assert counts.sound
+    return {name: (a.reads, a.writes, a.init_writes) for name, a in counts.arrays.items()}
+
+
+def test_flash_as_printed() -> None:
+    assert moved("flash") == {
+        "Q": (1048576, 0, 0),
+        "K": (65536, 0, 0),
+        "V": (65536, 0, 0),
+        "O": (1048576, 1048576 + 65536, 65536),
+        "l": (16384, 16384 + 1024, 1024),
+        "m": (16384, 16384 + 1024, 1024),
+    }
+
+
+def test_flash_that_creates_its_state_on_chip() -> None:
+    found = moved("flash", first_pass="create")
+    assert found["O"] == (983040, 1048576, 0)
+    assert found["l"] == found["m"] == (15360, 16384, 0)
+
+
+def test_flash2() -> None:
+    assert moved("flash2") == {
+        "Q": (65536, 0, 0),
+        "K": (1048576, 0, 0),
+        "V": (1048576, 0, 0),
+        "O": (0, 65536, 0),
+        "LSE": (0, 1024, 0),
+    }
+
+
+def test_standard_ideal_and_tiled() -> None:
+    ideal = moved("standard", reuse="ideal")
+    assert sum(reads + writes for reads, writes, _ in ideal.values()) == 4456448 == 4 * 1024**2 + 4 * 1024 * 64
+    tiled = moved("standard")
+    assert tiled["K"] == tiled["V"] == (1048576, 0, 0)
+    assert tiled["S"] == tiled["P"] == (1048576, 1048576, 0)
+
+
+def test_standard_in_bytes_is_34_64_and_34_mebibytes() -> None:
+    problem = Attention(n=4096, d=128, dtype="float16")
+    report = simulate("standard", problem, sram="4GiB", reuse="ideal", execute=False, replay=False)
+    steps = {name: (a.reads + a.writes) * a.itemsize for name, a in report.arrays.items()}
+    assert report.bytes == 138412032
+    assert steps["Q"] + steps["K"] + steps["S"] // 2 == 34 * 2**20
+    assert steps["S"] // 2 + steps["P"] // 2 == 64 * 2**20
+    assert steps["P"] // 2 + steps["V"] + steps["O"] == 34 * 2**20
+
+
+@pytest.mark.parametrize(("cols", "published"), [(64, 6.5767), (128, 3.3554), (256, 1.7448), (512, 0.9395)])
+def test_figure_2_middle(cols: int, published: float) -> None:
+    """FlashAttention paper (arXiv 2205.14135 v2), Figure 2, middle: GB of Q, K, V and O, GPT-2 medium's attention in float16."""
+    problem = Attention(n=1024, d=64, batch=64, heads=16, dtype="float16")
+    report = simulate("flash", problem, sram=10**6, blocks=(64, cols), first_pass="create", execute=False, replay=False)
+    gigabytes = sum((report.arrays[name].reads + report.arrays[name].writes) * 2 for name in "QKVO") / 1e9
+    assert round(gigabytes, 4) == published
+
+
+@pytest.mark.parametrize(
+    ("sram", "flash2", "flash"),
+    [(49152, 11_014_144, 16_850_944), (98304, 5_246_976, 8_019_968), (262144, 2_625_536, 4_005_888)],
+)
+def test_flash2_moves_less_than_flash_where_both_fit(sram: int, flash2: int, flash: int) -> None:
+    records = {str(record["kernel"]): record for record in sweep(Attention(n=4096, d=64), ["flash", "flash2"], sram=sram)}
+    assert (records["flash2"]["total"], records["flash"]["total"]) == (flash2, flash)
+    assert records["flash2"]["block_cols"] == records["flash"]["block_rows"] == 64
+
+
+def test_flash2_stays_below_flash_over_the_whole_range() -> None:
+    records = sweep(Attention(n=4096, d=64), ["flash", "flash2"], sram=list(range(49152, 262145, 4096)))
+    totals = [record["total"] for record in records]
+    assert all(isinstance(total, int) for total in totals)
+    assert all(two < one for one, two in zip(totals[::2], totals[1::2], strict=True))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("n", [1, 7, 64, 300])
+def test_no_kernel_moves_less_than_every_word_once(kernel: str, n: int) -> None:
+    problem = Attention(n=n, d=16)
+    sizes = [50, 100, 200, 500, 1000, 5000, 10**5, 10**7]
+    rule = {"block_mask": patterns.dense(n, n, 4, 4)} if kernel == "block-sparse" else {}
+    found = sweep(Attention(n=n, d=16, **rule) if rule else problem, [kernel], sram=sizes)
+    counted = [record["total"] for record in found if record["total"] is not None]
+    assert counted and all(isinstance(total, int) and total >= 4 * n * 16 for total in counted)
+
+
+RULES = [{"causal": True}, {"window": (1000, 0)}, {"window": (300, 77)}, {"causal": True, "window": (513, 9)}]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_a_long_masked_count_equals_the_closed_form(kernel: str, rule: dict[str, object]) -> None:
+    problem = Attention(n=65536, d=64, **rule)  # type: ignore[arg-type]  # the rules above
+    report = simulate(kernel, problem, sram=10**6, blocks=(64, 128), execute=False, replay=False)
+    assert report.agreed == {"predicted": True}
+
+
+@pytest.mark.parametrize("kernel", ["flash", "flash2", "block-sparse"])
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_a_masked_count_equals_the_enumerated_run(kernel: str, rule: dict[str, object]) -> None:
+    problem = Attention(n=4096, d=8, **rule)  # type: ignore[arg-type]  # the rules above
+    report = simulate(kernel, problem, sram=10**6, blocks=(64, 100), execute=False, replay=True)
+    assert report.agreed == {"predicted": True, "replayed": True}
+
+
+@pytest.mark.parametrize("pattern", ["butterfly", "local:2+global:1", "strided:7", "random:0.1,3", "window:500,20"])
+@pytest.mark.parametrize("n", [4096, 65536])
+def test_block_sparse_counts_of_long_sequences(pattern: str, n: int) -> None:
+    blocks: BlockMask = patterns.parse(pattern, n, n, 64, 64)
+    blocks = blocks.filled()
+    plan = make_plan("block-sparse", Attention(n=n, d=8, block_mask=blocks), 10**6, (64, 64), None, {})
+    from iosim.run import report
+
+    found = report(plan, execute=False, replay=n <= 4096)
+    assert found.sound and found.agreed == ({"predicted": True, "replayed": True} if n <= 4096 else {"predicted": True})
+    dense = 64 * 64 * blocks.nnz
+    assert found.arrays["Q"].reads * 64 == dense * 8

@@ -1,0 +1,100 @@
+"""Executed == counted == predicted == replayed, per array, and values within their bound: every kernel, every option, ragged shapes."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iosim import KERNELS, theory
+from iosim.kernels.registry import launch
+from iosim.memory import Machine
+from iosim.oracle import replayed_equal
+from iosim.plan import make_plan
+from iosim.run import report
+from iosim.testing import Case, cases
+
+ROOMY = 10**9
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@given(data=st.data(), seed=st.integers(0, 99))
+def test_four_roads_meet(kernel: str, data: st.DataObject, seed: int) -> None:
+    case = data.draw(cases(kernel))
+    plan = make_plan(kernel, case.problem, ROOMY, case.blocks, None, case.options)
+    found = report(plan, seed=seed, replay=True)
+    assert found.agreed == {"executed": True, "predicted": True, "replayed": True}
+    assert found.max_error is not None and found.error_bound is not None
+    assert found.max_error <= found.error_bound
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@given(data=st.data())
+def test_in_bytes_each_element_costs_its_width(kernel: str, data: st.DataObject) -> None:
+    case = data.draw(cases(kernel, dtype=data.draw(st.sampled_from(["float16", "float32", "float64"]))))
+    plan = make_plan(kernel, case.problem, f"{ROOMY}B", case.blocks, None, case.options)
+    counts = plan.count()
+    assert counts.peak_sram == plan.predicted_peak()
+    assert replayed_equal(plan, counts)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@given(data=st.data())
+def test_tiles_of_one_kind_do_the_same(kernel: str, data: st.DataObject) -> None:
+    case: Case = data.draw(cases(kernel))
+    plan = make_plan(kernel, case.problem, ROOMY, case.blocks, None, case.options)
+    assert plan.count(check=50) == plan.count()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@given(data=st.data())
+def test_the_closed_form_of_the_peak_is_the_least_room_that_serves(kernel: str, data: st.DataObject) -> None:
+    case = data.draw(cases(kernel))
+    peak = make_plan(kernel, case.problem, ROOMY, case.blocks, None, case.options).predicted_peak()
+    plan = make_plan(kernel, case.problem, peak, case.blocks, "error", case.options)
+    assert plan.count().overflow == 0
+    if peak > 1:
+        tight = make_plan(kernel, case.problem, peak - 1, case.blocks, "record", case.options)
+        assert tight.count().overflow == 1
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@given(data=st.data(), seed=st.integers(0, 99))
+def test_the_log_sum_exp_is_the_oracles(kernel: str, data: st.DataObject, seed: int) -> None:
+    case = data.draw(cases(kernel, dtype="float64"))
+    found = report(make_plan(kernel, case.problem, ROOMY, case.blocks, None, case.options), seed=seed, replay=False)
+    if found.lse is None:
+        assert kernel == "standard"
+        return
+    from iosim.inputs import random_inputs
+    from iosim.oracle import truth
+
+    values = random_inputs(case.problem, seed)
+    expected = truth(found.problem, values["Q"], values["K"], values["V"]).lse
+    np.testing.assert_allclose(found.lse, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_every_kernel_has_a_formula_and_every_formula_a_kernel() -> None:
+    assert set(KERNELS) == set(theory.KERNELS)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_listing_fits_sixty_lines_and_only_asks_the_machine_to_move_and_to_loop(kernel: str) -> None:
+    source = inspect.getsource(KERNELS[kernel].listing)
+    assert len(source.splitlines()) <= 60
+    module = ast.parse(inspect.getsource(inspect.getmodule(KERNELS[kernel].listing) or inspect))
+    asked = {node.attr for node in ast.walk(module) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "m"}
+    assert asked <= {"tiles", "load", "store", "full", "let"}
+
+
+@given(case=cases("flash2"))
+def test_the_order_of_keys_and_queries_moves_what_theory_says_on_any_machine(case: Case) -> None:
+    machines = [Machine(mode=mode) for mode in ("trace", "count")]
+    for m in machines:
+        launch("flash2", m, case.problem, case.blocks, make_plan("flash2", case.problem, ROOMY, case.blocks, None, case.options).options)
+    traced, counted = (m.finish() for m in machines)
+    assert traced == counted

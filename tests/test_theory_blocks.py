@@ -1,0 +1,274 @@
+"""Blocks: what they need on chip, what the rules choose, and what is said where they do not fit."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iosim import theory
+from iosim.errors import BadInput
+from iosim.masks import BlockMask
+from iosim.specs import Attention, Blocks, Options
+from iosim.theory.rules import Rule
+from iosim.units import Capacity, Unit, capacity
+
+PLAIN, CREATE, IDEAL, STREAMED = Options(), Options(first_pass="create"), Options(reuse="ideal"), Options(softmax="streamed")
+LONG = Attention(n=4096, d=64)
+
+kernels = pytest.mark.parametrize("kernel", theory.KERNELS)
+units = st.sampled_from(["words", "bytes"])
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[Attention, Options]:
+    """A tiny problem that leaves the blocks free, and options."""
+    n, nk = draw(st.integers(1, 7)), draw(st.integers(1, 7))
+    elements = np.random.default_rng(draw(st.integers(0, 2**32))).random((n, nk)) < draw(st.sampled_from([0, 0.3, 0.9, 1]))
+    problem = Attention(
+        n,
+        draw(st.integers(1, 3)),
+        nk=nk,
+        dv=draw(st.integers(1, 6)),
+        dtype=draw(st.sampled_from(["float16", "float32", "float8_e5m2"])),
+        causal=draw(st.booleans()),
+        window=draw(st.none() | st.tuples(st.integers(-1, 4), st.integers(-1, 4))),
+        mask=draw(st.sampled_from([None, elements])),
+    )
+    choices = st.sampled_from([PLAIN, PLAIN, CREATE, STREAMED, Options(skip=False), Options(skip_empty=True, first_pass="create")])
+    return problem, draw(choices)
+
+
+def words(kernel: str, problem: Attention, blocks: Blocks, options: Options = PLAIN) -> int:
+    return sum(array.reads + array.writes for array in theory.predict(kernel, problem, blocks, options).values())
+
+
+def tiles(problem: Attention, blocks: Blocks, options: Options) -> int:
+    """How many tiles a kernel visits."""
+    ahead = np.arange(problem.nk) - np.arange(problem.n)[:, None] - (problem.nk - problem.n)
+    left, right = problem.band or (-1, -1)
+    keep = ((left < 0) | (ahead >= -left)) & ((right < 0) | (ahead <= right))
+    if problem.mask is not None:
+        keep &= problem.mask
+    if not options.skip:
+        keep[:] = True
+    down, across = range(0, problem.n, blocks.rows), range(0, problem.nk, blocks.cols)
+    return sum(bool(keep[i : i + blocks.rows, j : j + blocks.cols].any()) for i, j in product(down, across))
+
+
+# residents
+
+
+def test_residents_of_full_tiles() -> None:
+    for br, bc in ((64, 64), (16, 128), (128, 16)):
+        shared = 2 * (br + bc) * 64 + br * bc
+        assert theory.residents("flash", LONG, Blocks(br, bc)) == shared + 8 * br
+        assert theory.residents("flash2", LONG, Blocks(br, bc)) == shared + 4 * br
+
+
+def test_bytes_count_what_is_loaded_at_its_dtype_and_what_is_computed_in_float32() -> None:
+    half = Attention(n=256, d=32, dtype="float16")
+    loaded, computed = 64 * 32 * 2, 4
+    assert theory.residents("flash2", half, Blocks(64, 64), unit="bytes") == 3 * loaded + 64 * 32 * computed + (64 * 64 + 4 * 64) * computed
+    assert theory.residents("flash", half, Blocks(64, 64), unit="bytes") == 4 * loaded + (64 * 64 + 8 * 64) * computed
+
+
+def test_standard_needs_a_whole_row_of_scores_unless_they_are_streamed() -> None:
+    assert theory.residents("standard", LONG, Blocks(8, 8)) == 4096
+    assert theory.residents("standard", LONG, Blocks(8, 8), STREAMED) == 2 * 8 * 64 + 64
+    assert theory.residents("standard", LONG, Blocks(8, 8), IDEAL) == 4096 * 64 + 8 * 64 + 8 * 4096
+
+
+@kernels
+@given(problems(), units)
+def test_the_smallest_sram_is_the_least_that_any_blocks_need(kernel: str, case: tuple[Attention, Options], unit: Unit) -> None:
+    problem, options = case
+    every = product(range(1, problem.n + 1), range(1, problem.nk + 1))
+    least = min(theory.residents(kernel, problem, Blocks(*blocks), options, unit) for blocks in every)
+    assert theory.smallest_sram(kernel, problem, options, unit) == least
+
+
+# the printed rule
+
+
+@pytest.mark.parametrize(
+    ("dtype", "d", "bc", "br"),
+    [("float16", 64, 384, 64), ("float16", 128, 192, 128), ("float16", 80, 308, 80), ("float32", 64, 192, 64), ("float32", 128, 96, 96)],
+)
+def test_h10_paper_blocks_of_192_kib(dtype: str, d: int, bc: int, br: int) -> None:
+    problem = Attention(n=4096, d=d, dtype=dtype)
+    assert theory.choose_blocks("flash", problem, capacity("192KiB"), "paper") == Blocks(br, bc)
+    assert theory.choose_blocks("flash2", problem, capacity("192KiB"), "paper") == Blocks(bc, br)
+
+
+def test_h13_paper_blocks_of_a_tiny_sram() -> None:
+    problem = Attention(n=8, d=4)
+    assert theory.choose_blocks("flash", problem, Capacity(17), "paper") == Blocks(2, 2)
+    assert theory.choose_blocks("flash", problem, Capacity(16), "paper") == Blocks(1, 1)
+    assert theory.residents("flash", problem, Blocks(2, 2)) == 52
+    with pytest.raises(BadInput, match=r"need M >= 4d = 16 words but the SRAM holds 15"):
+        theory.choose_blocks("flash", problem, Capacity(15), "paper")
+    with pytest.raises(BadInput, match=r"need M >= 2\(d \+ dv\) = 20 words but the SRAM holds 15"):
+        theory.choose_blocks("flash", Attention(n=8, d=4, dv=6), Capacity(15), "paper")
+
+
+def test_blocks_are_clipped_to_the_axes() -> None:
+    problem = Attention(n=10, d=4, nk=12)
+    assert theory.choose_blocks("flash", problem, Capacity(10**6), "paper") == Blocks(4, 12)
+    assert theory.choose_blocks("flash2", problem, Capacity(10**6), "fit") == Blocks(10, 4)
+    assert theory.choose_blocks("flash2", problem, Capacity(10**6), "best") == Blocks(10, 12)
+
+
+# the largest of that shape that fit
+
+
+@pytest.mark.parametrize(
+    ("kernel", "sram", "millions"),
+    [
+        ("flash", 49152, 16.85),
+        ("flash", 98304, 8.0),
+        ("flash", 262144, 4.0),
+        ("flash2", 49152, 11.01),
+        ("flash2", 98304, 5.3),
+        ("flash2", 262144, 2.6),
+    ],
+)
+def test_words_of_the_blocks_that_fit(kernel: str, sram: int, millions: float) -> None:
+    blocks = theory.choose_blocks(kernel, LONG, Capacity(sram))
+    assert words(kernel, LONG, blocks) / 1e6 == pytest.approx(millions, abs=0.06)
+
+
+def test_flash2_in_49152_words() -> None:
+    assert theory.choose_blocks("flash2", LONG, Capacity(49152), "fit") == Blocks(208, 64)
+    assert words("flash2", LONG, Blocks(208, 64)) == 11_014_144
+
+
+@kernels
+@given(problems(), units, st.integers(1, 700))
+def test_fit_fits_and_nothing_larger_of_its_shape_is_sure_to(kernel: str, case: tuple[Attention, Options], unit: Unit, amount: int) -> None:
+    problem, options = case
+    if theory.smallest_sram(kernel, problem, options, unit) > amount:
+        with pytest.raises(BadInput, match="the smallest SRAM for any blocks is"):
+            theory.choose_blocks(kernel, problem, Capacity(amount, unit), "fit", options)
+        return
+    blocks = theory.choose_blocks(kernel, problem, Capacity(amount, unit), "fit", options)
+    assert theory.residents(kernel, problem, blocks, options, unit) <= amount
+    taller = shaped(kernel, problem, (blocks.rows if theory.outside(kernel) == "queries" else blocks.cols) + 1)
+    if problem.mask is None and taller != blocks:
+        dense = Attention(problem.n, problem.d, nk=problem.nk, dv=problem.dv, dtype=problem.dtype)
+        assert theory.residents(kernel, dense, taller, options, unit) > amount
+
+
+def shaped(kernel: str, problem: Attention, outer: int) -> Blocks:
+    """Blocks of the paper's shape."""
+    rows, cols = (outer, min(outer, problem.d)) if theory.outside(kernel) == "queries" else (min(outer, problem.d), outer)
+    return Blocks(min(rows, problem.n), min(cols, problem.nk))
+
+
+@kernels
+@given(seed=st.integers(0, 2**32), options=st.sampled_from([PLAIN, CREATE, STREAMED, IDEAL]))
+def test_fit_for_arrays_is_fit_for_each(kernel: str, seed: int, options: Options) -> None:
+    rng = np.random.default_rng(seed)
+    shapes, capacities = rng.integers(1, 20, (4, 4)), rng.integers(1, 1000, 5)
+    n, nk, d, dv = shapes[..., None]
+    rows, cols = theory.fit_dense(kernel, capacities, n=n, nk=nk, d=d, dv=dv, options=options)
+    for i, j in np.ndindex(4, 5):
+        n_, nk_, d_, dv_ = shapes[:, i].tolist()
+        problem, sram = Attention(n_, d_, nk=nk_, dv=dv_), Capacity(int(capacities[j]))
+        if rows[i, j]:
+            assert theory.choose_blocks(kernel, problem, sram, "fit", options) == Blocks(int(rows[i, j]), int(cols[i, j]))
+        else:
+            assert cols[i, j] == 0
+            assert theory.smallest_sram(kernel, problem, options) > sram.amount
+
+
+def test_ideal_reuse_is_never_refused() -> None:
+    assert theory.choose_blocks("standard", LONG, Capacity(300_000), "fit", IDEAL) == Blocks(9, 4096)
+    assert theory.choose_blocks("standard", LONG, Capacity(1000), "fit", IDEAL) == Blocks(1, 4096)
+    assert theory.choose_blocks("standard", LONG, Capacity(1000), "best", IDEAL) == Blocks(1, 4096)
+    assert theory.choose_blocks("standard", LONG, Capacity(1000), "paper", IDEAL) == Blocks(4, 4096)
+
+
+# the fewest words of all that fit
+
+
+@kernels
+@given(problems(), units, st.floats(1, 12))
+def test_best_is_the_best_of_all_blocks(kernel: str, case: tuple[Attention, Options], unit: Unit, factor: float) -> None:
+    problem, options = case
+    amount = int(factor * theory.smallest_sram(kernel, problem, options, unit))
+
+    def rank(blocks: Blocks) -> tuple[bool, int, int, int]:
+        needed = theory.residents(kernel, problem, blocks, options, unit)
+        return needed > amount, words(kernel, problem, blocks, options), tiles(problem, blocks, options), needed
+
+    every = (Blocks(*blocks) for blocks in product(range(1, problem.n + 1), range(1, problem.nk + 1)))
+    best = theory.choose_blocks(kernel, problem, Capacity(amount, unit), "best", options)
+    assert rank(best) == min(map(rank, every))
+
+
+def test_best_is_found_for_a_million_tokens() -> None:
+    problem = Attention(2**20, 64, causal=True)
+    blocks = theory.choose_blocks("flash2", problem, capacity("192KiB"), "best")
+    assert blocks.cols == 1
+    assert theory.residents("flash2", problem, blocks) <= 49152 < theory.residents("flash2", problem, Blocks(blocks.rows + 1, 1))
+
+
+# where nothing fits
+
+
+def test_what_would_fit_is_one_block_or_both_or_another_sram() -> None:
+    problem = Attention(n=1024, d=32)
+    assert theory.would_fit("flash2", problem, Blocks(32, 32), Capacity(3000)) == "Bc <= 8 would fit"
+    assert theory.would_fit("flash2", problem, Blocks(32, 512), Capacity(2100)) == "blocks 14x14 would fit"
+    assert theory.would_fit("flash2", problem, Blocks(2000, 8), Capacity(3000)) == "Br <= 32 would fit"
+    assert theory.would_fit("flash", problem, Blocks(16, 500), Capacity(136)) == "the smallest SRAM for any blocks is 137 words"
+    hint = 'the smallest SRAM for any blocks is 1024 words (67 with softmax="streamed")'
+    assert theory.would_fit("standard", problem, Blocks(8, 8), Capacity(1000)) == hint
+
+
+@kernels
+@given(problems(), units, st.integers(1, 14), st.integers(1, 14), st.integers(1, 300))
+def test_what_is_said_to_fit_fits(kernel: str, case: tuple[Attention, Options], unit: Unit, br: int, bc: int, amount: int) -> None:
+    problem, options = case
+    said = theory.would_fit(kernel, problem, Blocks(br, bc), Capacity(amount, unit), options)
+    if match := re.fullmatch(r"(Br|Bc) <= (\d+) would fit", said):
+        smaller = range(1, int(match[2]) + 1)
+        candidates = [Blocks(size, bc) if match[1] == "Br" else Blocks(br, size) for size in smaller]
+    elif match := re.fullmatch(r"blocks (\d+)x(\d+) would fit", said):
+        candidates = [Blocks(int(match[1]), int(match[2]))]
+    else:
+        least = theory.smallest_sram(kernel, problem, options, unit)
+        assert said.startswith(f"the smallest SRAM for any blocks is {least} {unit}")
+        return
+    assert all(theory.residents(kernel, problem, blocks, options, unit) <= amount for blocks in candidates)
+
+
+@pytest.mark.parametrize("rule", ["fit", "best"])
+def test_a_block_mask_leaves_no_choice(rule: Rule) -> None:
+    problem = Attention(8, 2, block_mask=BlockMask.from_dense(np.eye(2, dtype=bool), 8, 8, 4, 4))
+    assert theory.choose_blocks("block-sparse", problem, Capacity(80), rule) == Blocks(4, 4)
+    assert theory.choose_blocks("block-sparse", problem, Capacity(8), "paper") == Blocks(4, 4)
+    with pytest.raises(BadInput, match=r"fit in 79 words; the block mask was made for blocks 4x4, which need 80 words"):
+        theory.choose_blocks("block-sparse", problem, Capacity(79), rule)
+    assert theory.would_fit("flash", problem, Blocks(4, 4), Capacity(79)) == "the block mask was made for blocks 4x4, which need 80 words"
+
+
+def test_an_unknown_rule_is_refused() -> None:
+    with pytest.raises(BadInput, match="unknown block rule 'large'; known: paper, fit, best"):
+        theory.choose_blocks("flash", LONG, Capacity(49152), "large")  # type: ignore[arg-type]
+
+
+def test_what_is_outside_and_how_words_grow() -> None:
+    assert {kernel: theory.outside(kernel) for kernel in theory.KERNELS} == {
+        "standard": "queries",
+        "flash": "keys",
+        "flash2": "queries",
+        "block-sparse": "keys",
+    }
+    assert theory.theta("standard") == "Θ(Nd + N²)"
+    assert theory.theta("block-sparse") == "Θ(Nd + N²d²s/M)"
