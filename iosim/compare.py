@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from iosim.errors import BadInput, SramOverflow
 from iosim.kernels.registry import KERNELS, kernel
-from iosim.report import Report
 from iosim.plan import BlockChoice, Given, make_plan
+from iosim.report import Report
 from iosim.run import report
 from iosim.specs import Attention
 from iosim.tables import Cell, table

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from iosim_reference import Result, attention, output_bound, replay
 from numpy.typing import ArrayLike, NDArray
 
-from iosim import dtypes
 from iosim.inputs import Values
 from iosim.memory import Counts, Hbm
 from iosim.plan import Plan
 from iosim.specs import Attention
+from iosim_reference import Result, attention, output_bound, replay
 
 Array = NDArray[np.generic]
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from iosim import KERNELS, Attention, BadInput, BlockMask, problem_of, simulate, theory
 from iosim.masks import patterns
 from iosim.masks.grid import grid
+from iosim.plan import Given, make_plan
+from iosim.run import report
 from iosim.specs import Blocks, Options
 from iosim.units import capacity
 
 CASES = Path(__file__).parent / "cases"
 FORWARD = ("H01", "H02", "H03", "H04", "H05", "H06")
-ALL_OPTIONS = {
+ALL_OPTIONS: dict[str, list[Given]] = {
     "standard": [{"reuse": reuse, "softmax": softmax} for reuse in ("tiled", "ideal") for softmax in ("rows", "streamed")],
     "flash": [{"first_pass": first} for first in ("load", "create")],
     "flash2": [{}],
@@ -26,13 +30,18 @@ ALL_OPTIONS = {
 VARIANTS = [(kernel, options) for kernel in KERNELS for options in ALL_OPTIONS[kernel]]
 
 
-def load(name: str) -> dict[str, dict[str, object]]:
-    return json.loads((CASES / f"{name}.json").read_text())  # type: ignore[no-any-return]  # the case's own layout
+def load(name: str) -> Any:
+    return json.loads((CASES / f"{name}.json").read_text())
+
+
+def floats(array: NDArray[np.generic] | None) -> NDArray[np.float64]:
+    assert array is not None
+    return array.astype(np.float64)
 
 
 @pytest.mark.parametrize(("kernel", "options"), VARIANTS, ids=str)
 @pytest.mark.parametrize("name", FORWARD)
-def test_forward_cases(name: str, kernel: str, options: dict[str, str | bool]) -> None:
+def test_forward_cases(name: str, kernel: str, options: Given) -> None:
     case = load(name)
     given, expected = case["inputs"], case["expect"]
     q, k, v = (np.array(given[tensor], np.float64) for tensor in "qkv")
@@ -40,26 +49,28 @@ def test_forward_cases(name: str, kernel: str, options: dict[str, str | bool]) -
     if given["mask_keep"] is not None:
         rules["mask"] = np.array(given["mask_keep"], bool)
     for tile in case["tiles"]:
-        problem, blocks = problem_of(q, k, v, **rules), Blocks(tile["br"], tile["bc"])  # type: ignore[index]  # the case's own layout
+        problem, blocks = problem_of(q, k, v, **rules), Blocks(tile["br"], tile["bc"])
         if kernel == "block-sparse":
             everything = patterns.dense(problem.n, problem.nk, blocks.rows, blocks.cols)
             problem = problem_of(q, k, v, block_mask=everything, **rules)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            report = simulate(kernel, problem, sram=10**6, blocks=blocks, inputs=(q, k, v), check=9, **options)
-        assert report.sound and report.output is not None
-        np.testing.assert_allclose(report.output, np.array(expected["o"], float), rtol=1e-9, atol=1e-12)
-        if report.lse is not None:
-            np.testing.assert_allclose(report.lse, np.array(expected["lse"], float), rtol=1e-9, atol=1e-12)
+            found = report(make_plan(kernel, problem, 10**6, blocks, None, options), inputs=(q, k, v), check=9)
+        assert found.sound
+        np.testing.assert_allclose(floats(found.output), np.array(expected["o"], float), rtol=1e-9, atol=1e-12)
+        assert (found.lse is None) == (kernel == "standard")
+        if found.lse is not None:
+            np.testing.assert_allclose(floats(found.lse), np.array(expected["lse"], float), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(("kernel", "options"), VARIANTS, ids=str)
-def test_h07_true_means_may_attend_and_what_a_mask_hides_has_no_effect(kernel: str, options: dict[str, str | bool]) -> None:
+def test_h07_true_means_may_attend_and_what_a_mask_hides_has_no_effect(kernel: str, options: Given) -> None:
     q, k, v = np.array([[1.0]]), np.array([[0.0], [0.0]]), np.array([[5.0], [1e30]])
     mask = np.array([[True, False]])
-    rule = {"block_mask": patterns.dense(1, 2, 1, 2)} if kernel == "block-sparse" else {}
-    report = simulate(kernel, problem_of(q, k, v, mask=mask, **rule), sram=1000, blocks=(1, 2), inputs=(q, k, v), **options)
-    assert report.output is not None and report.output.tolist() == [[5.0]]
+    everything = patterns.dense(1, 2, 1, 2) if kernel == "block-sparse" else None
+    problem = problem_of(q, k, v, mask=mask, block_mask=everything)
+    found = report(make_plan(kernel, problem, 1000, (1, 2), None, options), inputs=(q, k, v))
+    assert floats(found.output).tolist() == [[5.0]]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -85,11 +96,11 @@ def test_h08_windows_are_inclusive(window: tuple[int, int], pairs: int) -> None:
 def test_h09_the_sequence_is_the_last_axis_but_one(kernel: str) -> None:
     zeros = np.zeros((1, 2, 3, 4))
     v = zeros + np.arange(3.0)[:, None]
-    report = simulate(kernel, problem_of(zeros, zeros, v), sram=1000, blocks=(2, 2), inputs=(zeros, zeros, v))
-    assert report.output is not None and report.output.shape == (1, 2, 3, 4)
-    assert (np.abs(report.output - 1) < 1e-15).all()
+    output = floats(simulate(kernel, problem_of(zeros, zeros, v), sram=1000, blocks=(2, 2), inputs=(zeros, zeros, v)).output)
+    assert output.shape == (1, 2, 3, 4)
+    assert (np.abs(output - 1) < 1e-15).all()
     flat = simulate(kernel, problem_of(zeros[0, 0], zeros[0, 0], v[0, 0]), sram=1000, inputs=(zeros[0, 0], zeros[0, 0], v[0, 0]))
-    assert flat.output is not None and flat.output.shape == (3, 4)
+    assert floats(flat.output).shape == (3, 4)
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 3, 4), (1, 1, 2, 3, 4)])
@@ -102,11 +113,11 @@ def test_h09_another_number_of_dimensions_is_refused_by_its_shape(shape: tuple[i
 def test_h10_paper_blocks_take_m_in_elements() -> None:
     table = load("H10")
     for row in table["rows"]:
-        expected = row["br"], row["bc"]  # type: ignore[index]  # the case's own layout
-        dtype = {"fp16": "float16", "fp32": "float32"}[row["dtype"]]  # type: ignore[index]
-        problem = Attention(n=4096, d=row["d"], dtype=dtype)  # type: ignore[index]
+        expected = row["br"], row["bc"]
+        dtype = {"fp16": "float16", "fp32": "float32"}[row["dtype"]]
+        problem = Attention(n=4096, d=row["d"], dtype=dtype)
         size = capacity(f"{table['sram_bytes_per_SM']}B")
-        assert size.words(problem.itemsize) == row["M_elements"]  # type: ignore[index]
+        assert size.words(problem.itemsize) == row["M_elements"]
         for kernel, found in (("flash", expected), ("flash2", expected[::-1])):
             assert theory.choose_blocks(kernel, problem, size, "paper", Options()) == Blocks(*found)
 
@@ -114,23 +125,23 @@ def test_h10_paper_blocks_take_m_in_elements() -> None:
 def test_h11_reads_and_writes_by_tensor() -> None:
     case = load("H11")
     blocks = case["blocks"]["br"], case["blocks"]["bc"]
-    problem = Attention(n=case["params"]["N"], d=case["params"]["d"])  # type: ignore[arg-type]  # integers in the case
-    one = simulate("flash", problem, sram=10**6, blocks=blocks, execute=False)  # type: ignore[arg-type]
+    problem = Attention(n=case["params"]["N"], d=case["params"]["d"])
+    one = simulate("flash", problem, sram=10**6, blocks=blocks, execute=False)
     for name, words in case["flash1"].items():
         if isinstance(words, dict):
             assert (one.arrays[name].reads, one.arrays[name].writes - one.arrays[name].init_writes) == (words["read"], words["write"])
     assert sum(array.init_writes for array in one.arrays.values()) == case["flash1_init_writes"]
-    two = simulate("flash2", problem, sram=10**6, blocks=blocks, execute=False)  # type: ignore[arg-type]
+    two = simulate("flash2", problem, sram=10**6, blocks=blocks, execute=False)
     for name, words in case["flash2_same_tiles"].items():
         if isinstance(words, dict):
             assert (two.arrays[name].reads, two.arrays[name].writes) == (words["read"], words["write"])
 
 
 def test_h13_paper_blocks_that_do_not_fit_are_flagged() -> None:
-    report = simulate("flash", Attention(n=8, d=4), sram=17, blocks="paper")
-    assert (report.blocks, report.sound) == (Blocks(2, 2), True)
-    assert report.overflow == report.peak_sram - 17 > 0
-    assert "overflow recorded" in repr(report)
+    found = simulate("flash", Attention(n=8, d=4), sram=17, blocks="paper")
+    assert (found.blocks, found.sound) == (Blocks(2, 2), True)
+    assert found.overflow == found.peak_sram - 17 > 0
+    assert "overflow recorded" in repr(found)
 
 
 def test_h13_an_sram_below_4d_is_refused_with_that_number() -> None:
@@ -153,11 +164,11 @@ def test_h16_a_block_mask_has_one_row_a_query_tile_and_one_column_a_key_tile() -
 def test_h16_skipped_tiles_move_nothing_but_every_row_of_o_is_written() -> None:
     keep = np.array([[True, False], [False, False]])
     problem = Attention(n=4, d=3, block_mask=BlockMask.from_dense(keep, 4, 4, 2, 2))
-    report = simulate("flash2", problem, sram=1000, blocks=(2, 2))
-    assert report.arrays["K"].reads == 2 * 3
-    assert report.arrays["O"].writes == 4 * 3
-    assert report.output is not None and (report.output[2:] == 0).all()
-    assert report.lse is not None and report.lse[2:].tolist() == [-np.inf, -np.inf]
+    found = simulate("flash2", problem, sram=1000, blocks=(2, 2))
+    assert found.arrays["K"].reads == 2 * 3
+    assert found.arrays["O"].writes == 4 * 3
+    assert (floats(found.output)[2:] == 0).all()
+    assert floats(found.lse)[2:].tolist() == [-np.inf, -np.inf]
 
 
 def test_h16_the_element_mask_still_holds_inside_a_kept_tile() -> None:
@@ -168,8 +179,8 @@ def test_h16_the_element_mask_still_holds_inside_a_kept_tile() -> None:
         Attention(n=2, d=1, block_mask=blocks)
     q = np.zeros((2, 1))
     v = np.array([[1.0], [3.0]])
-    report = simulate("block-sparse", problem_of(q, q, v, mask=mask, block_mask=blocks), sram=100, blocks=(2, 2), inputs=(q, q, v))
-    assert report.output is not None and report.output.tolist() == [[1.0], [2.0]]
+    found = simulate("block-sparse", problem_of(q, q, v, mask=mask, block_mask=blocks), sram=100, blocks=(2, 2), inputs=(q, q, v))
+    assert floats(found.output).tolist() == [[1.0], [2.0]]
 
 
 def test_h22_the_property_profile_has_no_deadline() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iosim import KERNELS, theory
+from iosim.inputs import random_inputs
 from iosim.kernels.registry import launch
 from iosim.memory import Machine
-from iosim.oracle import replayed_equal
+from iosim.oracle import replayed_equal, truth
 from iosim.plan import make_plan
 from iosim.run import report
 from iosim.testing import Case, cases
@@ -28,7 +29,8 @@ def test_four_roads_meet(kernel: str, data: st.DataObject, seed: int) -> None:
     plan = make_plan(kernel, case.problem, ROOMY, case.blocks, None, case.options)
     found = report(plan, seed=seed, replay=True)
     assert found.agreed == {"executed": True, "predicted": True, "replayed": True}
-    assert found.max_error is not None and found.error_bound is not None
+    assert found.max_error is not None
+    assert found.error_bound is not None
     assert found.max_error <= found.error_bound
 
 
@@ -70,12 +72,9 @@ def test_the_log_sum_exp_is_the_oracles(kernel: str, data: st.DataObject, seed: 
     if found.lse is None:
         assert kernel == "standard"
         return
-    from iosim.inputs import random_inputs
-    from iosim.oracle import truth
-
     values = random_inputs(case.problem, seed)
     expected = truth(found.problem, values["Q"], values["K"], values["V"]).lse
-    np.testing.assert_allclose(found.lse, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found.lse.astype(np.float64), np.asarray(expected), rtol=1e-12, atol=1e-12)
 
 
 def test_every_kernel_has_a_formula_and_every_formula_a_kernel() -> None:
@@ -86,9 +85,10 @@ def test_every_kernel_has_a_formula_and_every_formula_a_kernel() -> None:
 def test_a_listing_fits_sixty_lines_and_only_asks_the_machine_to_move_and_to_loop(kernel: str) -> None:
     source = inspect.getsource(KERNELS[kernel].listing)
     assert len(source.splitlines()) <= 60
-    module = ast.parse(inspect.getsource(inspect.getmodule(KERNELS[kernel].listing) or inspect))
-    asked = {node.attr for node in ast.walk(module) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "m"}
-    assert asked <= {"tiles", "load", "store", "full", "let"}
+    module = inspect.getmodule(KERNELS[kernel].listing)
+    assert module is not None
+    asked = re.findall(r"\bm\.(\w+)", inspect.getsource(module))
+    assert set(asked) <= {"tiles", "load", "store", "full", "let"}
 
 
 @given(case=cases("flash2"))

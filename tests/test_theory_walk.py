@@ -264,6 +264,13 @@ def test_predicted_words_are_what_a_walk_counts(kernel: str, case: tuple[Attenti
 
 
 @kernels
+@given(problems(), options)
+def test_no_kernel_moves_less_than_is_compulsory(kernel: str, case: tuple[Attention, Blocks], options: Options) -> None:
+    total = sum(array.reads + array.writes for array in theory.predict(kernel, *case, options).values())
+    assert total >= (theory.compulsory(case[0]) or 0)
+
+
+@kernels
 @given(problems(), options, units)
 def test_residents_are_the_peak_of_a_walk(kernel: str, case: tuple[Attention, Blocks], options: Options, unit: Unit) -> None:
     assert theory.residents(kernel, *case, options, unit) == Walk(*case, options, kernel, unit).peak

@@ -4,10 +4,10 @@ from iosim.theory.bounds import compulsory
 from iosim.theory.dense import dense_terms, dense_words
 from iosim.theory.fitting import fit_dense, would_fit
 from iosim.theory.formulas import KERNELS, outside, theta
-from iosim.theory.predict import predict, terms
-from iosim.theory.residents import residents, smallest_sram
+from iosim.theory.peaks import residents, smallest_sram
 from iosim.theory.rules import choose_blocks
-from iosim.theory.terms import Moved, Term
+from iosim.theory.term import Moved, Term
+from iosim.theory.words import predict, terms
 
 __all__ = [
     "KERNELS",

@@ -98,7 +98,7 @@ class Band:
         return Span(edges, np.append(edges[1:], rows.count))
 
     def census(self, rows: Axis, cols: Axis) -> Census:
-        """The visited tiles, line by line of the axis that has fewer tiles."""
+        """The tiles that are visited; costs as much as the axis that has fewer tiles."""
         met = cols.count - (self.nk - self.transposed().queries) // cols.block  # the keys that are met are the last ones
         if rows.count <= cols.count:
             lines = self.visited(rows, cols)
@@ -140,7 +140,7 @@ def _below(limit: int, start: Int, step: Ints, count: Int) -> Ints:
 
 
 def _tallies(visited: Span, full: Span, first: Span, across: Axis) -> Ints:
-    """Counts ``[last line?, last tile across?, full?, first?]`` from three spans, of which only ``visited`` is a bound to the others."""
+    """Counts ``[last line?, last tile across?, full?, first?]`` of the tiles that each line visits, and of those among them that are so."""
     everything, whole, begun = (span.tally(across) for span in (visited, visited & full, visited & first))
     both = (visited & full & first).tally(across)
     partial = np.stack([everything - whole - begun + both, begun - both], axis=-1)

@@ -1,11 +1,13 @@
 """The best blocks: the fewest words of all that fit, found without trying every pair of sizes.
 
-Only the outer block is searched. At a given one, cutting the inner tiles into single rows adds no words: a row that visits an outer
-tile lies in an inner tile that visits it, so no row visits more, and a row that is partly hidden there lies in a tile that is. All
-terms grow with the visits of the rows (O, l and m of ``first_pass="create"`` with those after the first). Nor does it add
-residents: the larger tile that a row lies in holds at least as much, and where the row is its own first visit, so did the
-first tile of the larger one, which is no narrower and holds more rows.
-So the fewest words are found with single inner rows, and then the inner block grows where the words stay the same.
+Only outer blocks are searched, each beside an inner block of 1, because cutting inner tiles into single rows never adds
+
+* words: a row meets an outer tile only if the inner tile around it does, so no row makes more visits, nor more after its first,
+  and every term grows with those; a mask is read for a row only where the tile around it is partial too;
+* residents: the tile around a row holds at least what the row does. Where a row is visited for the first time, so that its O is
+  computed and takes more bytes, the tile around it is too, or was before, in a column no narrower.
+
+So the fewest words are found there, and then the inner block grows as far as the words stay the same.
 """
 
 from __future__ import annotations

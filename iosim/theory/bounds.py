@@ -14,7 +14,8 @@ def compulsory(problem: Attention) -> int | None:
     """Words that one head moves whatever the algorithm and the SRAM: each input row that is used, read once, and O, written once.
 
     Used are the queries that attend to something, and the keys and values that somebody attends to: without a mask
-    N_q (d + d_v) + N_k (d + d_v). None where a block mask and another rule are combined.
+    N_q (d + d_v) + N_k (d + d_v). None where a block mask and another rule are combined. (Where a query attends to a single key,
+    its output is that key's value whatever Q and K hold; no algorithm is expected to look for such queries.)
 
     >>> compulsory(Attention(n=1024, d=64))
     262144

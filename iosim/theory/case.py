@@ -13,7 +13,7 @@ from iosim.theory.formulas import Formula, formula
 from iosim.theory.patterns import Everywhere, Pattern, pattern
 from iosim.theory.room import Room
 from iosim.theory.sizes import Int, Shape, shape
-from iosim.theory.terms import Term
+from iosim.theory.term import Term
 from iosim.theory.tiles import Axis, Census, Kinds, Tile, axis
 from iosim.theory.visits import Visits, counted, everywhere
 
@@ -32,9 +32,10 @@ class Case:
         """Whether K and V stay whole on chip, so that the tiles are as wide as N_k."""
         return self.options.reuse == "ideal"
 
-    def shape(self, rows: Int, cols: Int) -> Shape:
-        """The sizes of the problem in blocks of ``rows`` x ``cols``."""
-        return shape(self.problem.n, self.problem.nk, self.problem.d, self.problem.dv, rows, cols)
+    @property
+    def shape(self) -> Shape:
+        """The sizes of one head."""
+        return shape(self.problem.n, self.problem.nk, self.problem.d, self.problem.dv)
 
     @property
     def fixed(self) -> Blocks | None:
@@ -66,7 +67,7 @@ class Case:
         """What the visited tiles amount to: in symbols where every tile is visited."""
         elements = self.problem.mask is not None
         if isinstance(self.pattern, Everywhere):
-            return everywhere(self.shape(census.rows.block, census.cols.block), elements=elements)
+            return everywhere(self.shape, census.rows.block, census.cols.block, elements=elements)
         return counted(census, elements=elements)
 
     def terms(self, census: Census) -> tuple[Term, ...]:
@@ -75,7 +76,7 @@ class Case:
 
     def terms_of(self, visits: Visits) -> tuple[Term, ...]:
         """The words of ``visits``, which may hold arrays."""
-        return tuple(self.formula.terms(self.shape(1, 1), visits, self.options))
+        return tuple(self.formula.terms(self.shape, visits, self.options))
 
     def residents(self, blocks: Blocks, room: Room) -> int:
         """The most that stands on chip at once, over the kinds of tile that occur."""
@@ -115,7 +116,7 @@ class Case:
 
     def peak(self, kinds: Kinds, room: Room) -> Int:
         """The largest of the peaks of ``kinds``."""
-        return reduce(np.maximum, self.formula.peaks(self.shape(1, 1), kinds, room, self.options))
+        return reduce(np.maximum, self.formula.peaks(self.shape, kinds, room, self.options))
 
 
 def case(kernel: str, problem: Attention, options: Options) -> Case:

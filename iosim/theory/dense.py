@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from iosim.specs import Options
 from iosim.theory.formulas import Formula, formula
 from iosim.theory.sizes import Int, shape, whole_numbers
-from iosim.theory.terms import Term
+from iosim.theory.term import Term
 from iosim.theory.visits import everywhere
 
 _DEFAULTS = Options()
@@ -33,8 +33,8 @@ class Sizes(NamedTuple):
 
     def terms(self, closed: Formula, options: Options) -> tuple[Term, ...]:
         """The terms of one head."""
-        s = shape(*self)
-        return tuple(closed.terms(s, everywhere(s, elements=False), closed.relevant(options)))
+        s = shape(self.n, self.nk, self.d, self.dv)
+        return tuple(closed.terms(s, everywhere(s, self.Br, self.Bc, elements=False), closed.relevant(options)))
 
 
 def dense_terms(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from iosim.specs import Options
 from iosim.theory.room import Room
 from iosim.theory.sizes import ONE, Int, Shape, once
-from iosim.theory.terms import Term, read, write
+from iosim.theory.term import Term, read, write
 from iosim.theory.tiles import Kinds
 from iosim.theory.visits import Visits
 

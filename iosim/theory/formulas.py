@@ -11,7 +11,7 @@ from iosim.specs import Options
 from iosim.theory import flash, flash2, standard
 from iosim.theory.room import Room
 from iosim.theory.sizes import Int, Shape
-from iosim.theory.terms import Term
+from iosim.theory.term import Term
 from iosim.theory.tiles import Kinds
 from iosim.theory.visits import Visits
 

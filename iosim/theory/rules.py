@@ -64,5 +64,5 @@ def _fit(asked: Case, capacity: Capacity) -> Blocks | None:
     if outer == 0 and asked.whole_keys:
         return shaped_blocks(asked, 1)
     if outer == 0 and asked.smallest(space) <= capacity.amount:
-        return Blocks(1, 1)  # 1x1 tiles that are visited are full, and read no mask
+        return Blocks(1, 1)  # these can do with less than the bound: 1x1 tiles are never partial, unless all are
     return shaped_blocks(asked, outer) if outer else None

@@ -48,20 +48,17 @@ def once(rows: Size) -> Passes:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The sizes that closed forms speak of: rows N_q and N_k, widths d and d_v, and T_r x T_c tiles."""
+    """The sizes of one head: N_q and N_k rows, d and d_v columns."""
 
     Nq: Size
     Nk: Size
     d: Size
     dv: Size
-    Tr: Size
-    Tc: Size
 
 
-def shape(n: Int, nk: Int, d: Int, dv: Int, Br: Int, Bc: Int) -> Shape:
-    """The sizes of one head cut into blocks of ``Br`` query rows by ``Bc`` key rows; a ragged tile counts as a tile."""
-    tiles = Size("Tr", ceil_div(n, Br)), Size("Tc", ceil_div(nk, Bc))
-    return Shape(Size("Nq", n), Size("Nk", nk), Size("d", d), Size("dv", dv), *tiles)
+def shape(n: Int, nk: Int, d: Int, dv: Int) -> Shape:
+    """The sizes of one head, by their symbols."""
+    return Shape(Size("Nq", n), Size("Nk", nk), Size("d", d), Size("dv", dv))
 
 
 def ceil_div(rows: Int, block: Int) -> Int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iosim.theory.sizes import ONE, Int, Passes, Shape, Size, once
+from iosim.theory.sizes import ONE, Int, Passes, Shape, Size, ceil_div, once
 from iosim.theory.tiles import Census
 
 
@@ -30,25 +30,28 @@ class Visits:
     elements: Passes | None
 
 
-def everywhere(s: Shape, *, elements: bool) -> Visits:
-    """The visits of a kernel that visits every tile, and reads a mask in all of them if there are ``elements``."""
+def everywhere(s: Shape, Br: Int, Bc: Int, *, elements: bool) -> Visits:
+    """The visits of a kernel that visits all T_r x T_c tiles, and reads a mask in all of them if there are ``elements``."""
+    Tr, Tc = ceil_div(s.Nq.value, Br), ceil_div(s.Nk.value, Bc)
     return Visits(
-        queries=Passes(s.Tc, s.Nq),
-        queries_again=Passes(Size("(Tc - 1)", s.Tc.value - 1), s.Nq),
+        queries=Passes(Size("Tc", Tc), s.Nq),
+        queries_again=Passes(Size("(Tc - 1)", Tc - 1), s.Nq),
         queries_unmet=None,
-        keys=Passes(s.Tr, s.Nk),
+        keys=Passes(Size("Tr", Tr), s.Nk),
         keys_met=once(s.Nk),
         pairs=once(s.Nq * s.Nk),
         elements=once(s.Nq * s.Nk) if elements else None,
     )
 
 
-def summed(*, queries: Int, queries_met: Int, queries_unmet: Int, keys: Int, keys_met: Int, pairs: Int, elements: Int | None) -> Visits:
-    """The visits that amount to these numbers of rows and pairs."""
+def summed(
+    *, queries: Int, queries_met: Int, queries_unmet: Int | None, keys: Int, keys_met: Int, pairs: Int, elements: Int | None
+) -> Visits:
+    """The visits that amount to these numbers of rows and pairs; ``queries_met`` are the query rows whose tile visits anything."""
     return Visits(
         queries=_passes("(query rows visited)", queries),
         queries_again=_passes("(query rows visited again)", queries - queries_met),
-        queries_unmet=_passes("(query rows never visited)", queries_unmet),
+        queries_unmet=None if queries_unmet is None else _passes("(query rows never visited)", queries_unmet),
         keys=_passes("(key rows visited)", keys),
         keys_met=_passes("(key rows met)", keys_met),
         pairs=_passes("(pairs in visited tiles)", pairs),
@@ -62,7 +65,7 @@ def counted(census: Census, *, elements: bool) -> Visits:
     return summed(
         queries=sum(tile.rows * number for tile, number in kinds),
         queries_met=sum(tile.rows * number for tile, number in kinds if tile.first),
-        queries_unmet=sum(rows * number for rows, number in zip(census.rows.sizes, census.unmet(), strict=True)),
+        queries_unmet=sum(rows * number for rows, number in zip(census.rows.sizes, census.unmet(), strict=True)) or None,
         keys=sum(tile.cols * number for tile, number in kinds),
         keys_met=sum(cols * number for cols, number in zip(census.cols.sizes, census.met, strict=True)),
         pairs=sum(tile.rows * tile.cols * number for tile, number in kinds),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iosim.specs import Attention, Blocks, Options
 from iosim.theory.case import case
-from iosim.theory.terms import Moved, Term, moved
+from iosim.theory.term import Moved, Term, moved
 
 _DEFAULTS = Options()
 
