@@ -53,7 +53,7 @@ def compare(
     A kernel that cannot run in this SRAM is listed with its reason instead. Raises :class:`BadInput` for an option that no kernel has.
 
     >>> compare(Attention(n=256, d=32), ["flash", "flash2"], sram=12288, execute=False).reports[1].total
-    49408
+    65792
     """
     check_some_have(kernels, options)
     reports, refused = [], {}
@@ -76,7 +76,9 @@ def options_of(name: str, options: Given) -> Given:
 
 
 def check_some_have(kernels: Sequence[str], options: Given) -> None:
-    """Raise :class:`BadInput` for an option that none of the ``kernels`` has."""
+    """Raise :class:`BadInput` for an option that none of the ``kernels`` has, and where there are none."""
+    if not kernels:
+        raise BadInput(f"no kernel was named; name at least one of {', '.join(KERNELS)}")
     known = {"skip", *(option for name in kernels for option in kernel(name).options)}
     for option, value in options.items():
         if value is not None and option not in known:

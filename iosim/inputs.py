@@ -14,6 +14,7 @@ from iosim.specs import Attention
 
 Values = dict[str, NDArray[np.generic]]
 LAYOUT = "(N, d) or (B, H, N, d)"
+RULES = {"scale", "causal", "window", "mask", "block_mask"}
 
 
 def random_inputs(problem: Attention, seed: int = 0) -> Values:
@@ -24,14 +25,23 @@ def random_inputs(problem: Attention, seed: int = 0) -> Values:
 
 
 def problem_of(q: ArrayLike, k: ArrayLike, v: ArrayLike, **rules: object) -> Attention:
-    """The :class:`Attention` problem of three arrays of layout (N, d) or (B, H, N, d); ``rules`` are causal, window, mask, scale, block_mask.
+    """The :class:`Attention` problem of three arrays of layout (N, d) or (B, H, N, d).
 
-    Raises :class:`BadInput` naming the shape where dimensions do not match, where there are not 2 or 4 of them, or where one is 0.
+    ``rules``: scale, causal, window, mask and block_mask, as :class:`Attention` takes them. Raises :class:`BadInput` naming the shape where
+    dimensions do not match, where there are not 2 or 4 of them or one is 0, and for elements that are no real numbers.
+
+    >>> problem_of([[1.0, 0.0]], [[4.0, 0.0]], [[3.0]], causal=True)
+    Attention(n=1, d=2, dv=1, dtype='float64', causal=True)
     """
+    unknown = set(rules) - RULES
+    if unknown:
+        raise BadInput(f"unknown rule {unknown.pop()!r}; known: {', '.join(sorted(RULES))}")
     arrays = {name: np.asarray(array) for name, array in (("q", q), ("k", k), ("v", v))}
     for name, array in arrays.items():
         if array.ndim not in (2, 4):
             raise BadInput(f"{name} has shape {array.shape}, {array.ndim} dimensions; the layout is {LAYOUT}")
+        if array.dtype.kind not in "iuf" and str(array.dtype) not in dtypes.NAMES:
+            raise BadInput(f"{name} holds {array.dtype}; attention needs real numbers, such as {' '.join(dtypes.NAMES[:3])}")
         if array.size == 0:
             raise BadInput(f"{name} has shape {array.shape} and holds no element; every dimension must be at least 1")
     q, k, v = arrays.values()

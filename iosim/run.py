@@ -65,7 +65,8 @@ def report(
     heads = None if inputs is None else heads_of(plan.problem, inputs)
     counts = plan.count(check=check, registers=registers)
     run = None
-    if execute or execute is None and (heads is not None or max(plan.problem.n, plan.problem.nk) <= EXECUTE_UP_TO):
+    small = heads is not None or max(plan.problem.n, plan.problem.nk) <= EXECUTE_UP_TO
+    if small if execute is None else execute:
         from iosim import oracle
 
         run = oracle.execute(plan, heads or [random_inputs(plan.problem, seed)], registers=registers)

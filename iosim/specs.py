@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iosim import dtypes
 from iosim.errors import BadInput
+from iosim.masks.block import BlockMask
 from iosim.units import whole
-
-if TYPE_CHECKING:
-    from iosim.masks.block import BlockMask
 
 Bool = NDArray[np.bool_]
 
@@ -128,6 +126,8 @@ class Attention:
         blocks = self.block_mask
         if blocks is None:
             return
+        if not isinstance(blocks, BlockMask):
+            raise BadInput(f"block_mask must be a BlockMask, not {type(blocks).__name__}; see BlockMask.from_dense and iosim.masks.patterns")
         if (blocks.n, blocks.nk) != (self.n, self.nk):
             raise BadInput(f"the block mask covers {blocks.n} x {blocks.nk} pairs but the problem has {self.n} x {self.nk}")
         if blocks.partial and self.band is None and self.mask is None:

@@ -37,7 +37,7 @@ def sweep(
     or options, and for element or block masks, which have one size, swept over ``n``.
 
     >>> [record["total"] for record in sweep(Attention(n=1024, d=64), ["flash2"], sram=[12288, 24576])]
-    [5112832, 2229248]
+    [3539968, 1836032]
     """
     check_some_have(kernels, options)
     sizes = [sram] if isinstance(sram, Capacity | int | str) else list(sram)
@@ -90,7 +90,8 @@ def _unfit(name: str, problem: Attention, size: Capacity, why: str) -> Record:
     }
     asked: Record = {**known, "pass": "forward", "sram": size.amount, "sram_unit": size.unit}
     missing = (
-        "block_rows", "block_cols", "reads", "writes", "total", "read_bytes", "write_bytes", "total_bytes", "arrays", "flops", "peak_sram",
-        "peak_hbm", "overflow", "max_error", "error_bound", "predicted_reads", "predicted_writes", "predicted_peak_sram", "lower_bound", "agreed",
+        "block_rows", "block_cols", "reads", "writes", "total", "read_bytes", "write_bytes", "total_bytes", "arrays", "flops",
+        "peak_sram", "peak_hbm", "overflow", "max_error", "error_bound", "predicted_reads", "predicted_writes", "predicted_peak_sram",
+        "lower_bound", "agreed",
     )  # fmt: skip
     return {**asked, **dict.fromkeys(missing), "error": why}

@@ -70,7 +70,7 @@ def capacity(size: Capacity | int | str) -> Capacity:
     if not isinstance(size, str):
         return Capacity(whole("sram", size))
     match = _SIZE.fullmatch(size)
-    if match is None or match[2] and match[2].lower() not in _BY_LOWER:
+    if match is None or (match[2] and match[2].lower() not in _BY_LOWER):
         raise BadInput(f"cannot read the size {size!r}; write words as 12288, or bytes with a suffix of {' '.join(SUFFIXES)}")
     amount = Fraction(match[1]) * _BY_LOWER.get(match[2].lower(), 1)
     if amount.denominator != 1 or amount < 1:
