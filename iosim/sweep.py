@@ -9,13 +9,13 @@ from dataclasses import replace
 from iosim.compare import check_some_have, options_of
 from iosim.errors import BadInput, SramOverflow
 from iosim.kernels.registry import KERNELS, kernel
-from iosim.plan import BlockChoice, Given, make_plan
+from iosim.plan import BlockChoice, Given, Overflow, make_plan
 from iosim.run import report
 from iosim.specs import Attention
 from iosim.units import Capacity, capacity
 
 Record = dict[str, object]
-Point = tuple[str, Attention, Capacity, BlockChoice, Given]
+Point = tuple[str, Attention, Capacity, BlockChoice, Overflow | None, Given]
 
 
 def sweep(
@@ -25,16 +25,18 @@ def sweep(
     n: Sequence[int] | None = None,
     sram: Sequence[Capacity | int | str] | Capacity | int | str = "100KiB",
     blocks: BlockChoice = "fit",
+    overflow: Overflow | None = None,
     executor: Executor | None = None,
     progress: Callable[[int, int], object] = lambda done, of: None,
     **options: str | bool | None,
 ) -> list[Record]:
     """One record for every kernel and every point of ``n`` and ``sram``, counted (not executed), kernels innermost.
 
-    ``n``: sequence lengths; where the problem has nk = n, nk follows. ``sram``: one capacity or several. ``executor``: any
-    ``concurrent.futures.Executor``; None counts here. A record is that of :meth:`Report.record`; where a kernel does not fit, its numbers
-    are None and ``error`` says why. ``progress`` is called with (done, of) after each point. Raises :class:`BadInput` for unknown kernels
-    or options, and for element or block masks, which have one size, swept over ``n``.
+    ``n``: sequence lengths; where the problem has nk = n, nk follows. ``sram``: one capacity or several. ``overflow``: as for
+    :func:`iosim.simulate`. ``executor``: any ``concurrent.futures.Executor``; None counts here. A record is that of
+    :meth:`Report.record`; where a kernel does not fit, its numbers are None and ``error`` says why. ``progress`` is called with
+    (done, of) after each point. Raises :class:`BadInput` for unknown kernels or options, and for element or block masks, which have
+    one size, swept over ``n``.
 
     >>> [record["total"] for record in sweep(Attention(n=1024, d=64), ["flash2"], sram=[12288, 24576])]
     [3539968, 1836032]
@@ -42,7 +44,7 @@ def sweep(
     check_some_have(kernels, options)
     sizes = [sram] if isinstance(sram, Capacity | int | str) else list(sram)
     points: list[Point] = [
-        (name, resized(problem, length), capacity(size), blocks, options_of(name, options))
+        (name, resized(problem, length), capacity(size), blocks, overflow, options_of(name, options))
         for length in ([problem.n] if n is None else n)
         for size in sizes
         for name in kernels
@@ -66,10 +68,10 @@ def resized(problem: Attention, n: int) -> Attention:
 
 def count_point(point: Point) -> Record:
     """Count one point; picklable, so that any executor can run it."""
-    name, problem, size, blocks, options = point
+    name, problem, size, blocks, overflow, options = point
     kernel(name)
     try:
-        made = report(make_plan(name, problem, size, blocks, None, options), execute=False, replay=False)
+        made = report(make_plan(name, problem, size, blocks, overflow, options), execute=False, replay=False)
     except (SramOverflow, BadInput) as error:
         return _unfit(name, problem, size, str(error))
     return {**made.record(), "error": None}

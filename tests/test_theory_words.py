@@ -98,6 +98,12 @@ def test_a_rule_computed_from_indices_is_worth_as_much_as_its_elements_and_costs
         assert elements == theory.predict(kernel, by_index, Blocks(16, 9))
 
 
+def test_skip_empty_leaves_out_the_keys_that_nobody_sees() -> None:
+    problem = Attention(n=4, d=2, nk=14, window=(0, 0))
+    assert theory.predict("block-sparse", problem, Blocks(2, 4))["K"] == Moved(reads=28)
+    assert theory.predict("block-sparse", problem, Blocks(2, 4), Options(skip_empty=True))["K"] == Moved(reads=2 * (4 + 2))
+
+
 def test_block_sparse_moves_its_state_once_a_kept_tile() -> None:
     n, d, rows, cols = 64, 8, 4, 8
     keep = np.random.default_rng(0).random((n // rows, n // cols)) < 0.3

@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 
 from iosim.errors import BadInput, DeadValue
 from iosim.memory.events import Box
+from iosim.memory.hbm import Hbm, rounded
 
 if TYPE_CHECKING:
-    from iosim.memory.hbm import Hbm
     from iosim.memory.machine import Machine
 
 Array = NDArray[np.generic]
 Shape = tuple[int, int]
 SPENT = -1
 VALUE = "an unnamed value"
-Origin = tuple["Hbm", Box]
+Origin = tuple[Hbm, Box]
 
 
-def elementwise(fn: np.ufunc) -> Callable[[OnChip, Operand], Value]:
+def elementwise(fn: Callable[..., Array]) -> Callable[[OnChip, Operand], Value]:
     """The operator that applies ``fn`` to two operands that broadcast; a single-use operand of the result's shape lends its buffer."""
 
     def operator(x: OnChip, y: Operand) -> Value:
@@ -68,10 +68,18 @@ def in_place(fn: np.ufunc) -> Callable[[Block, Operand], Block]:
             m.did("elementwise", *x.shape)
         if a is not None:
             x.data = fn(a, b, out=a if x.owned else None)
-        x.owned, x.origin = True, None
+        x.owned = True
+        x.version += 1
+        if x.origin is not None:
+            x.squeeze(x.origin[0].narrow)
         return x
 
     return operator
+
+
+def reflected(fn: np.ufunc) -> Callable[..., Array]:
+    """``fn`` with its operands exchanged, for a number on the left of an operator."""
+    return lambda a, b, out=None: fn(b, a, out=out)
 
 
 def reduction(fn: np.ufunc) -> Callable[[OnChip], Value]:
@@ -82,7 +90,7 @@ def reduction(fn: np.ufunc) -> Callable[[OnChip], Value]:
         a = x.take()
         m.elementwise += x.shape[0] * x.shape[1] * m.times
         if m.check:
-            m.did("elementwise", *x.shape)
+            m.did("reduction", *x.shape)
         return Value(m, (x.shape[0], 1), None if a is None else fn.reduce(a, axis=1, keepdims=True))
 
     return operator
@@ -95,17 +103,17 @@ class OnChip:
     """
 
     __slots__ = ("data", "machine", "owned", "shape")
-    __array_ufunc__ = None
+    __array_priority__ = 1000  # NumPy scalars and arrays on the left leave the operation to this class
 
     machine: Machine
     shape: Shape
     data: Array | None
     owned: bool
     label: str
-    held: int
 
     @property
     def words(self) -> int:
+        """Its elements."""
         return self.shape[0] * self.shape[1]
 
     def take(self) -> Array | None:
@@ -121,6 +129,8 @@ class OnChip:
     __mul__ = __rmul__ = elementwise(np.multiply)
     __sub__ = elementwise(np.subtract)
     __truediv__ = elementwise(np.divide)
+    __rsub__ = elementwise(reflected(np.subtract))
+    __rtruediv__ = elementwise(reflected(np.divide))
     rowmax = reduction(np.maximum)
     rowsum = reduction(np.add)
 
@@ -137,22 +147,15 @@ class OnChip:
         m.count_matmul(rows, inner, cols)
         return Value(m, (rows, cols), None if x is None or y is None else np.matmul(x, y))
 
-    @property
-    def T(self) -> Value:
-        """The transpose: an access pattern, which costs nothing, used once like any unnamed value."""
-        x = self.take()
-        mine = self.owned and self.__class__ is Value
-        self.owned = False
-        return Value(self.machine, (self.shape[1], self.shape[0]), None if x is None else x.T, mine, self.held)
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise BadInput(
+            f"{self.label}{self.shape} is on chip: a listing may not look at it, branch on it, index it or copy it, but compute with "
+            "+ - * / @ and the functions of iosim.memory; m.let copies, and its numbers leave only through m.store"
+        )
 
-    def __array__(self, *_: object, **__: object) -> NoReturn:
-        raise BadInput(f"{self.label}{self.shape} is on chip; its numbers leave only through m.store")
-
-    def __bool__(self) -> NoReturn:
-        raise BadInput(f"{self.label}{self.shape} has no truth value; a listing may not branch on data")
-
-    def __getitem__(self, _: object) -> NoReturn:
-        raise BadInput(f"{self.label}{self.shape} cannot be indexed; load the tiles that are needed one by one")
+    __array__ = __bool__ = __len__ = __float__ = __int__ = __getitem__ = __reduce_ex__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _refuse
+    __neg__ = __abs__ = __pow__ = __rmatmul__ = _refuse
 
     def __repr__(self) -> str:
         return f"{self.label}{self.shape}"
@@ -167,10 +170,10 @@ class Value(OnChip):
     __slots__ = ("epoch", "held")
     label = VALUE
 
-    def __init__(self, machine: Machine, shape: Shape, data: Array | None, owned: bool = True, held: int = -1) -> None:
+    def __init__(self, machine: Machine, shape: Shape, data: Array | None, owned: bool = True) -> None:
         self.machine, self.shape, self.data = machine, shape, data
         self.owned, self.epoch = owned, machine.epoch
-        self.held = held = shape[0] * shape[1] if held < 0 else held
+        self.held = held = shape[0] * shape[1]
         live = machine.live = machine.live + held
         if live > machine.peak_unnamed or held > machine.largest_unnamed:
             machine.most_unnamed(self)
@@ -182,6 +185,12 @@ class Value(OnChip):
         self.epoch = SPENT
         m.live -= self.held
         return self.data
+
+    @property
+    def T(self) -> Value:
+        """The transpose: an access pattern, which costs nothing."""
+        x = self.take()
+        return Value(self.machine, self.shape[::-1], x if x is None else x.T if self.owned else x.T.copy())
 
     def _obituary(self) -> str:
         if self.epoch == SPENT:
@@ -197,20 +206,19 @@ class Value(OnChip):
 class Block(OnChip):
     """A value with a name and room in SRAM, until the tile in which it was made ends; it can be overwritten in place."""
 
-    __slots__ = ("label", "origin", "tile")
-    held = 0  # a block is no intermediate: transposing one takes no register
+    __slots__ = ("label", "origin", "tile", "version")
 
     def __init__(self, machine: Machine, shape: Shape, data: Array | None, label: str, owned: bool, origin: Origin | None) -> None:
         self.machine, self.shape, self.data = machine, shape, data
         self.owned, self.origin = owned, origin
-        self.label, self.tile = label, machine.tile
+        self.label, self.tile, self.version = label, machine.tile, 0
 
     def take(self) -> Array | None:
         if not self.tile.open:
             raise DeadValue(
                 f"{self.label}{self.shape} was released when its tile ended; load it again, or carry its value in a block made outside the loop"
             )
-        if self.origin is not None and self.machine.observers:
+        if self.origin is not None and self.machine.observers and self.version == 0:
             array, box = self.origin
             self.machine.emit("use", array.name, box, self.words, array.itemsize)
         return self.data
@@ -225,15 +233,44 @@ class Block(OnChip):
             raise BadInput(f"cannot write {new.label}{new.shape} into {self.label}{self.shape}")
         self.meet(new)
         x = new.take()
-        self.origin = None
+        self.version += 1
         self.take()
         self.data = x if x is None or (new.__class__ is Value and new.owned) else x.copy()
         self.owned = True
+        if self.origin is not None:
+            self.squeeze(self.origin[0].narrow)
+
+    def squeeze(self, dtype: np.dtype[np.generic] | None) -> None:
+        """Round to ``dtype``: a block that was loaded has room for elements as wide as its array's, whatever is written into it."""
+        if self.data is not None and dtype is not None:
+            self.data = rounded(self.label, self.data, dtype).astype(self.machine.dtype)
+
+    @property
+    def T(self) -> Transposed:
+        """The transpose: an access pattern, which costs nothing, used once like any unnamed value."""
+        return Transposed(self)
 
     __iadd__ = in_place(np.add)
     __isub__ = in_place(np.subtract)
     __imul__ = in_place(np.multiply)
     __itruediv__ = in_place(np.divide)
+
+
+class Transposed(Value):
+    """The transpose of a block: it holds no numbers of its own, and so is used before the block is overwritten."""
+
+    __slots__ = ("block", "version")
+
+    def __init__(self, block: Block) -> None:
+        x = block.take()
+        self.machine, self.shape, self.data = block.machine, block.shape[::-1], None if x is None else x.T
+        self.owned, self.epoch, self.held = False, block.machine.epoch, 0
+        self.block, self.version = block, block.version
+
+    def take(self) -> Array | None:
+        if self.version != self.block.version:
+            raise DeadValue(f"{self.block!r} was overwritten since it was transposed: give the transpose room with m.let(x.T, name)")
+        return Value.take(self)
 
 
 def broadcast(x: OnChip, y: OnChip) -> Shape:
@@ -244,9 +281,16 @@ def broadcast(x: OnChip, y: OnChip) -> Shape:
     raise BadInput(f"{x!r} and {y!r} do not broadcast")
 
 
+def on_chip(x: object) -> OnChip:
+    """``x`` if it is on chip; raises :class:`BadInput` otherwise."""
+    if isinstance(x, OnChip):
+        return x
+    raise BadInput(f"{type(x).__name__} is not on chip; give a block or a value, such as m.load(Q[i])")
+
+
 def number(x: object) -> float:
     """A Python number, for arithmetic with blocks; raises :class:`BadInput` for anything else, NumPy arrays among them."""
-    if isinstance(x, (float, int)) and x is not True and x is not False:
+    if isinstance(x, float) or (type(x) is int and abs(x) < 1 << 1023):
         return float(x)
     raise BadInput(
         f"{type(x).__name__} is not an operand of on-chip arithmetic; use blocks, values and Python numbers, and m.load for arrays"

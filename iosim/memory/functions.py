@@ -5,39 +5,41 @@ from __future__ import annotations
 import numpy as np
 
 from iosim.errors import BadInput
-from iosim.memory.blocks import OnChip, Value, elementwise
+from iosim.memory.blocks import OnChip, Operand, Value, elementwise, number, on_chip
 
 
 def exp(x: OnChip) -> Value:
     """e to the x, element by element; counted as ``exp``."""
-    m = x.machine
-    a = x.take()
+    m, a = on_chip(x).machine, x.take()
     m.count_exp(x.words)
     return Value(m, x.shape, None if a is None else np.exp(a, out=a if x.owned and x.__class__ is Value else None))
 
 
 def log(x: OnChip) -> Value:
     """The natural logarithm, log 0 = -inf without a warning; counted as ``exp``."""
-    m = x.machine
-    a = x.take()
+    m, a = on_chip(x).machine, x.take()
     m.count_exp(x.words)
     with np.errstate(divide="ignore"):
         return Value(m, x.shape, None if a is None else np.log(a))
 
 
-maximum = elementwise(np.maximum)
-"""The larger of two operands, element by element."""
+def maximum(x: Operand, y: Operand) -> Value:
+    """The larger of two operands, element by element."""
+    return larger(x, y) if isinstance(x, OnChip) else larger(on_chip(y), x)
+
+
+larger = elementwise(np.maximum)
 
 
 def where(keep: OnChip, x: OnChip, otherwise: float) -> Value:
     """``x`` where ``keep`` holds, else the number ``otherwise``; both of one shape."""
-    if keep.shape != x.shape:
+    if on_chip(keep).shape != on_chip(x).shape:
         raise BadInput(f"where: the condition has shape {keep.shape} but {x.label} has {x.shape}")
-    m = x.machine
+    m, fill = x.machine, number(otherwise)
     x.meet(keep)
     c, a = keep.take(), x.take()
     m.count_elementwise(x.words)
-    return Value(m, x.shape, None if a is None or c is None else np.where(c, a, otherwise))
+    return Value(m, x.shape, None if a is None or c is None else np.where(c, a, fill))
 
 
 def finite(x: OnChip) -> Value:
@@ -45,15 +47,13 @@ def finite(x: OnChip) -> Value:
 
     A running maximum still starts at -inf: this only guards the subtraction for rows that have seen no key.
     """
-    m = x.machine
-    a = x.take()
+    m, a = on_chip(x).machine, x.take()
     m.count_elementwise(x.words)
     return Value(m, x.shape, None if a is None else np.maximum(a, m.lowest))
 
 
 def nonzero(x: OnChip) -> Value:
     """``x`` with 0 replaced by 1: the normaliser of a row that attends to nothing, whose sum 0 then stays 0."""
-    m = x.machine
-    a = x.take()
+    m, a = on_chip(x).machine, x.take()
     m.count_elementwise(x.words)
     return Value(m, x.shape, None if a is None else np.where(np.equal(a, 0), 1, a))

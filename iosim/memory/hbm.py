@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from iosim import dtypes
 from iosim.errors import BadInput, LoopMisuse, NotWritten
+from iosim.masks.arrays import boolean
+from iosim.masks.runs import Int
 from iosim.memory.events import Box
 from iosim.memory.tiles import Tile
 
@@ -19,35 +21,38 @@ Array = NDArray[np.generic]
 Index = Tile | slice
 
 
-class Hbm:
+class Address:
+    """What lies in HBM: a place, not a value."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise BadInput(f"{self!r} lies in HBM: no arithmetic, no iteration, no copies; load it tile by tile, as in m.load(Q[i])")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __matmul__ = __rmatmul__ = _refuse
+    __array__ = __iter__ = __reduce_ex__ = _refuse
+    T = property(_refuse)
+
+
+class Hbm(Address):
     """A two-dimensional array in slow memory, with the words read from it and written to it.
 
     An input is never stored to. An output starts as NaN, and every element of it must be written before the machine finishes.
     """
 
     __slots__ = (
-        "cost",
-        "covered",
-        "data",
-        "init_writes",
-        "is_input",
-        "itemsize",
-        "lends",
-        "machine",
-        "name",
-        "reads",
-        "shape",
-        "writes",
+        "cost", "covered", "data", "init_writes", "is_input", "itemsize", "lends", "machine", "name", "narrow", "reads", "shape", "writes",
         "written",
-    )
+    )  # fmt: skip
 
     def __init__(self, machine: Machine, name: str, shape: tuple[int, int], itemsize: int, data: Array | None, is_input: bool) -> None:
         self.machine, self.name, self.shape, self.itemsize, self.data, self.is_input = machine, name, shape, itemsize, data, is_input
-        self.lends = is_input and (data is None or data.dtype in (machine.dtype, np.bool_))
+        self.lends = is_input and (data is None or data.dtype == machine.dtype)
+        self.narrow = data.dtype if data is not None and itemsize < machine.dtype.itemsize else None
         self.cost = itemsize if machine.unit == "bytes" else 1
         self.reads = self.writes = self.init_writes = 0
         self.written: NDArray[np.bool_] | None = None
-        self.covered: list[NDArray[np.int64]] = []
+        self.covered: tuple[list[Int], list[Int]] = [], []
 
     @property
     def words(self) -> int:
@@ -55,6 +60,9 @@ class Hbm:
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> Region:
         return Region(self, index if isinstance(index, tuple) else (index,))
+
+    def __repr__(self) -> str:
+        return f"{self.name}{self.shape}"
 
     def read(self, box: Box, dtype: np.dtype[np.generic]) -> Array | None:
         """The numbers of a region, widened to ``dtype``: a view of an input, a copy of an output."""
@@ -72,7 +80,8 @@ class Hbm:
         if self.is_input:
             raise BadInput(f"{self.name} is an input and is never stored to; declare an output with m.output(name, shape)")
         if self.written is None:
-            self.covered.append(region.rows_covered())
+            for axis in (0, 1):
+                self.covered[axis].append(region.covered(axis))
         else:
             self.written[top:bottom, left:right] = True
         if self.data is not None and data is not None:
@@ -81,19 +90,27 @@ class Hbm:
     def check_written(self) -> None:
         """Raise :class:`NotWritten` unless every element of an output was stored to.
 
-        Counting sees no elements: there it is the rows that must be covered, and the words that must suffice.
+        Counting sees no elements: there it is the rows and the columns that must be covered, and the words that must suffice.
         """
         if self.is_input:
             return
         if self.written is None:
-            where = _gap(self.covered, self.shape[0]) or ("some element" if self.writes < self.words else "")
+            where = self._gap(0) or self._gap(1) or ("some element" if self.writes < self.words else "")
         else:
             where = "" if self.written.all() else f"element {tuple(np.argwhere(~self.written)[0].tolist())}"
         if where:
-            raise NotWritten(f"{self.name}{self.shape} is an output but {where} was never written; store every tile of it")
+            raise NotWritten(f"{self!r} is an output but {where} was never written; store every tile of it")
+
+    def _gap(self, axis: int) -> str:
+        reached = 0
+        for start, stop in sorted(map(tuple, np.concatenate([np.zeros((1, 2), np.int64), *self.covered[axis]]).tolist())):
+            if start > reached:
+                break
+            reached = max(reached, stop)
+        return f"{('row', 'column')[axis]} {reached}" if reached < self.shape[axis] else ""
 
 
-class Region:
+class Region(Address):
     """A rectangular piece of an HBM array: an address, not a value."""
 
     __slots__ = ("array", "index")
@@ -101,53 +118,45 @@ class Region:
     def __init__(self, array: Hbm, index: tuple[Index, ...]) -> None:
         self.array, self.index = array, index
 
+    def __repr__(self) -> str:
+        return f"a region of {self.array!r}"  # its tiles may be gone by now
+
     def box(self) -> Box:
-        """(start, stop) per axis; raises where a tile is stale, is no tile, or cuts a longer axis than the array's."""
-        part = self.index[0]
-        if len(self.index) == 1 and isinstance(part, Tile) and part.open and part.axis <= self.array.shape[0]:
-            return (part.start, part.start + part.size), (0, self.array.shape[1])
-        spans = [self._span(axis, part) for axis, part in enumerate(self.index[:2])]
-        if len(self.index) > 2:
-            raise BadInput(f"{self.array.name} has 2 axes but was indexed with {len(self.index)} tiles")
-        return (spans[0], spans[1] if len(spans) == 2 else (0, self.array.shape[1]))
+        """(start, stop) per axis; raises where a tile is stale, is no tile of this machine, or cuts a longer axis than the array's."""
+        array, index = self.array, self.index
+        if len(index) == 1:
+            return self._span(0, index[0]), (0, array.shape[1])
+        if len(index) != 2:
+            raise BadInput(f"{array!r} has 2 axes but was indexed with {len(index)} tiles")
+        return self._span(0, index[0]), self._span(1, index[1])
+
+    def covered(self, axis: int) -> Int:
+        """The rows, or columns, that this region stands for in count mode, as (start, stop) pairs."""
+        part = self.index[axis] if axis < len(self.index) else None
+        return part.rows_covered() if isinstance(part, Tile) else np.array([[0, self.array.shape[axis]]])
 
     def _span(self, axis: int, part: Index) -> tuple[int, int]:
-        length = self.array.shape[axis]
-        if isinstance(part, Tile):
-            part.check()
-            if part.axis > length:
-                raise BadInput(
-                    f"{self.array.name}{self.array.shape}: axis {axis} has {length} rows but the tile comes from a loop over "
-                    f"{part.axis}; loop over m.tiles({length}, ...)"
-                )
+        array = self.array
+        length = array.shape[axis]
+        if isinstance(part, Tile) and part.open and part.axis <= length and part.root is array.machine.root:
             return part.start, part.start + part.size
-        if part == slice(None):
+        if isinstance(part, slice) and part.start is part.stop is part.step is None:
             return 0, length
-        raise LoopMisuse(
-            f"{self.array.name} was indexed with {part!r}; index HBM arrays with a tile of m.tiles(...), or with : for a whole axis"
+        if not isinstance(part, Tile):
+            raise LoopMisuse(f"{array!r} was indexed with {part!r}; index HBM arrays with a tile of m.tiles(...), or with : for a whole axis")
+        part.check()
+        if part.root is not array.machine.root:
+            raise BadInput(f"{array!r} was indexed with a tile of another machine; two machines never meet")
+        raise BadInput(
+            f"{array!r}: axis {axis} has {length} rows but the tile comes from a loop over {part.axis}; loop over m.tiles({length}, ...)"
         )
-
-    def rows_covered(self) -> NDArray[np.int64]:
-        """The rows that this region stands for in count mode, as (start, stop) pairs."""
-        part = self.index[0]
-        return part.rows_covered() if isinstance(part, Tile) else np.array([[0, self.array.shape[0]]])
-
-
-def _gap(covered: list[NDArray[np.int64]], rows: int) -> str:
-    reached = 0
-    for start, stop in sorted(map(tuple, np.concatenate([np.zeros((1, 2), np.int64), *covered]).tolist())):
-        if start > reached:
-            break
-        reached = max(reached, stop)
-    return f"row {reached}" if reached < rows else ""
 
 
 def stored(name: str, shape: tuple[int, int], data: ArrayLike, dtype: str) -> Array:
     """``data`` as HBM holds it: of ``dtype``, read-only; raises :class:`BadInput` naming the first element that is not finite."""
     kind = np.dtype(np.bool_) if dtype == "bool" else dtypes.storage(dtype)
     settled = isinstance(data, np.ndarray) and data.dtype == kind and data.flags.owndata and not data.flags.writeable
-    with np.errstate(over="ignore"):
-        values = np.asarray(data) if settled else np.array(data, kind)
+    values = np.asarray(data) if settled else _read(name, data, kind)
     if values.shape != tuple(shape):
         raise BadInput(f"{name} has shape {values.shape} but {tuple(shape)} was declared")
     sound = np.isfinite(values)
@@ -156,6 +165,18 @@ def stored(name: str, shape: tuple[int, int], data: ArrayLike, dtype: str) -> Ar
         raise BadInput(f"{name}[{', '.join(map(str, where))}] is {values[where]}; every element of {name} must be finite in {dtype}")
     values.flags.writeable = False
     return values
+
+
+def _read(name: str, data: ArrayLike, dtype: np.dtype[np.generic]) -> Array:
+    if dtype == np.bool_:
+        return boolean(name, data).copy()
+    try:
+        if np.iscomplexobj(data):
+            raise TypeError("complex numbers")
+        with np.errstate(over="ignore"):
+            return np.array(data, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadInput(f"{name} cannot be read as an array of {dtype}: {error}") from None
 
 
 def poison(shape: tuple[int, int], dtype: str) -> Array:
@@ -168,6 +189,8 @@ def rounded(name: str, data: Array, dtype: np.dtype[np.generic]) -> Array:
     with np.errstate(over="ignore"):
         narrow = data.astype(dtype)
     lost = np.isfinite(data) & ~np.isfinite(narrow) | np.isinf(data) & np.isnan(narrow)
+    if dtype == np.bool_:
+        lost = narrow != data
     if lost.any():
         raise BadInput(f"{name} holds {data[lost][0]}, which {dtype} cannot hold; choose a wider dtype")
     return narrow

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from iosim.errors import KindMismatch, LoopMisuse
+from iosim.errors import BadInput, KindMismatch, LoopMisuse
 from iosim.masks.runs import FIRST, FULL, Int, Runs
 
 if TYPE_CHECKING:
@@ -57,15 +57,19 @@ class Tile:
     its place: in count mode one tile stands for all of its kind.
     """
 
-    __slots__ = ("axis", "first", "full", "group", "height", "mark", "notes", "open", "parent", "size", "start", "times", "used")
+    __slots__ = ("axis", "first", "full", "group", "height", "mark", "notes", "open", "parent", "root", "size", "start", "times", "used")
 
     def __init__(self, parent: Tile | None, visit: Visit, axis: int, height: int) -> None:
         self.start, self.size, code, self.times, self.group = visit
         self.full, self.first = code & FULL != 0, code & FIRST != 0
         self.parent, self.axis, self.height = parent, axis, height
+        self.root: Tile = self if parent is None else parent.root
         self.open = True
         self.notes: Notes | None = None
         self.used = self.mark = 0
+
+    def __reduce_ex__(self, _: object) -> NoReturn:
+        raise LoopMisuse("a tile can be neither copied nor pickled; use it inside its own loop body")
 
     @property
     def members(self) -> Sequence[int] | Int:
@@ -127,6 +131,8 @@ class Tiles:
 def every_tile(n: int, b: int, runs: Runs) -> Iterator[Visit]:
     """Each tile by itself, in order: what execution and tracing visit."""
     for first, stop, code in runs:
+        if not 0 <= first < stop <= -(-n // b):
+            raise misfit(n, b, first, stop)
         for start in range(first * b, stop * b, b):
             yield start, min(b, n - start), code, 1, None
 
@@ -142,8 +148,11 @@ def one_of_each_kind(n: int, b: int, runs: Runs, times: int, check: int) -> Iter
 def kinds(n: int, b: int, runs: Runs) -> Iterator[tuple[int, int, Group]]:
     """Sort the tiles of ``runs`` by kind: their code, and whether they are the short last tile of the axis."""
     last, tail = (n - 1) // b, (n - 1) % b + 1
+    wrong = (runs.first < 0) | (runs.first >= runs.stop) | (runs.stop > last + 1)
+    if wrong.any():
+        raise misfit(n, b, runs.first[wrong][0], runs.stop[wrong][0])
     for code in range((FULL | FIRST) + 1):
-        mine = runs.code == code
+        mine = runs.code & (FULL | FIRST) == code
         first, stop = runs.first[mine], runs.stop[mine]
         short = stop > last
         body = np.where(short, last, stop)
@@ -155,16 +164,19 @@ def kinds(n: int, b: int, runs: Runs) -> Iterator[tuple[int, int, Group]]:
 
 def sample(group: Group, limit: int) -> list[int]:
     """Up to ``limit`` members besides the first, spread over the group, its last one among them."""
-    if limit == 0 or group.count == 1:
-        return []
-    members = np.asarray(group.indices())[1:]
-    picks = np.unique(np.linspace(0, len(members) - 1, min(limit, len(members))).astype(np.int64))
+    members, others = group.indices(), group.count - 1
+    picks = np.unique(np.linspace(others, min(1, others), min(limit, others)).astype(np.int64))
     return [int(members[pick]) for pick in picks]
 
 
 def whole_axis(n: int, b: int) -> Runs:
     """All tiles of an axis, each full."""
     return Runs(np.array([0]), np.array([-(-n // b)]), np.array([FULL]))
+
+
+def misfit(n: int, b: int, first: int, stop: int) -> BadInput:
+    """What is wrong with runs that were made for another axis."""
+    return BadInput(f"seen= visits tiles {first} to {stop - 1} but an axis of {n} cut into {b} has {-(-n // b)}; make the grid for these blocks")
 
 
 def compare(known: Notes, found: Notes) -> None:

@@ -1,0 +1,39 @@
+"""Figures on request: matplotlib takes longer to load than most commands to run, so it loads where one is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from iosim.cli.files import whole_file
+from iosim.cli.shown import Curve
+from iosim.report import Report
+
+if TYPE_CHECKING:
+    from iosim.plots import Figure
+
+
+def bars(reports: Sequence[Report]) -> Figure:
+    """Words per array."""
+    from iosim import plots
+
+    return plots.bars(reports)
+
+
+def curves(made: Sequence[Curve]) -> Figure:
+    """Words over N and over M."""
+    from iosim import plots
+
+    return plots.curves(*(curve.records for curve in made), subtitles=[curve.fixed for curve in made])
+
+
+def draw(path: str, figure: Callable[[], Figure]) -> None:
+    """Draw a figure to a file of the format that its name says, and tell where."""
+    drawn = figure()
+    from iosim import plots
+
+    with whole_file(path) as file:
+        plots.write(drawn, file, path.rpartition(".")[2].lower())
+    click.echo(f"iosim: wrote {path}", err=True)

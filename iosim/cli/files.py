@@ -1,0 +1,40 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO
+
+
+@contextmanager
+def whole_file(path: str) -> Iterator[BinaryIO]:
+    """A file to write, which takes the name ``path`` once it is complete; until then, and after an error, ``path`` is as it was.
+
+    What is no regular file (a pipe, a terminal, /dev/null) is written as it is. Raises :class:`OSError`.
+    """
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "wb") as file:
+            yield file
+        return
+    target = os.path.realpath(path)
+    if os.path.exists(target) and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+    temporary = f"{target}.{os.getpid()}.part"
+    try:
+        with _opened(temporary, path) as file:
+            yield file
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            os.remove(temporary)
+        raise
+
+
+def _opened(temporary: str, path: str) -> BinaryIO:
+    try:
+        return open(temporary, "xb")
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, path) from None

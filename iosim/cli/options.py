@@ -1,0 +1,166 @@
+"""The options by name, and how a command shows those that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypedDict, TypeVar
+
+import click
+
+from iosim import dtypes
+from iosim.cli import reading
+from iosim.errors import BadInput
+from iosim.plan import BlockChoice, Overflow
+from iosim.specs import CHOICES
+from iosim.units import Capacity
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+class Given(TypedDict, total=False):
+    """What a command was given, read and checked one by one; a command has the keys of the options that it takes."""
+
+    n: int
+    nk: int | None
+    d: int
+    dv: int | None
+    batch: int
+    heads: int
+    dtype: str
+    scale: float | None
+    causal: bool
+    window: tuple[int, int] | None
+    mask: str | None
+    block_mask: str | None
+    seed: int
+    over: str | None
+    lengths: tuple[int, ...] | None
+    sizes: tuple[Capacity, ...] | None
+    kernels: tuple[str, ...]
+    sram: Capacity
+    blocks: BlockChoice
+    overflow: Overflow | None
+    no_execute: bool
+    first_pass: str | None
+    reuse: str | None
+    softmax: str | None
+    skip_empty: bool
+    no_skip: bool
+    json: bool
+    csv: bool
+    plot: str | None
+    out: str | None
+
+
+OPTIONS = {
+    "n": click.option("--n", metavar="ROWS", default="1024", callback=reading.given(reading.rows), help="Query rows N."),
+    "nk": click.option("--nk", metavar="ROWS", callback=reading.given(reading.rows), help="Key rows; N where not given."),
+    "d": click.option("--d", metavar="WIDTH", default="64", callback=reading.given(reading.whole), help="Columns of Q and K."),
+    "dv": click.option("--dv", metavar="WIDTH", callback=reading.given(reading.whole), help="Columns of V and O; d where not given."),
+    "batch": click.option("--batch", metavar="COUNT", default="1", callback=reading.given(reading.whole), help="Sequences."),
+    "heads": click.option("--heads", metavar="COUNT", default="1", callback=reading.given(reading.whole), help="Heads a sequence."),
+    "dtype": click.option("--dtype", type=click.Choice(dtypes.NAMES), metavar="TYPE", default="float32", help=f"Element type in HBM: {', '.join(dtypes.NAMES)}."),
+    "scale": click.option(
+        "--scale", metavar="X", callback=reading.given(reading.number), help="Factor on QKᵀ; 1/√d where not given, and 0 is a value."
+    ),
+    "causal": click.option("--causal", is_flag=True, help="Query i attends to keys j ≤ i + nk − n (aligned bottom-right)."),
+    "window": click.option(
+        "--window", metavar="LEFT,RIGHT", callback=reading.given(reading.window), help="Keys to the left and right of the diagonal; -1 = all."
+    ),
+    "mask": click.option("--mask", metavar="FILE.npy", help="Element mask (n, nk), True = may attend; it lives in HBM and is counted."),
+    "block_mask": click.option(
+        "--block-mask", metavar="SPEC", help="Tiles that may attend: butterfly, local:1+global:1, random:0.25, a .npy grid ..."
+    ),
+    "seed": click.option("--seed", metavar="SEED", default="0", callback=reading.given(reading.seed), help="Seed of the random Q, K, V."),
+    "over": click.option("--over", type=click.Choice(("n", "sram")), help="The axis of the curve; both where not given."),
+    "lengths": click.option(
+        "--n", "lengths", metavar="RANGE", callback=reading.given(reading.lengths), help="N: 256..65536 doubles, 256..4096:256 steps, 1,2,3 lists."
+    ),
+    "sizes": click.option(
+        "--sram", "sizes", metavar="RANGE", callback=reading.given(reading.sizes), help="M: a size, or a range of sizes, as for N."
+    ),
+    "kernels": click.option(
+        "--kernels",
+        metavar="NAMES",
+        default=",".join(reading.KERNELS),
+        callback=reading.given(reading.kernels),
+        help="Kernels, joined by commas.",
+    ),
+    "sram": click.option(
+        "--sram", metavar="SIZE", default="100KiB", callback=reading.given(reading.size), help="Capacity M: words, or bytes with a suffix."
+    ),
+    "blocks": click.option(
+        "--blocks", metavar="fit|paper|best|BRxBC", default="fit", callback=reading.given(reading.blocks), help="Tile heights, or the rule for them."
+    ),
+    "own_blocks": click.option(
+        "--blocks", metavar="BRxBC", callback=reading.given(reading.explicit_blocks), help="Blocks to show beside those of the rules."
+    ),
+    "overflow": click.option("--overflow", type=click.Choice(("error", "record")), help="Stop where M is exceeded, or go on and record it."),
+    "no_execute": click.option("--no-execute", is_flag=True, help="Count only; compute no values."),
+    "first_pass": click.option(
+        "--first-pass", type=click.Choice(CHOICES["first_pass"]), help="flash, block-sparse: O, l, m come from HBM at first, or are made on chip."
+    ),
+    "reuse": click.option(
+        "--reuse", type=click.Choice(CHOICES["reuse"]), help="standard: K and V again for each query tile, or kept whole on chip."
+    ),
+    "softmax": click.option("--softmax", type=click.Choice(CHOICES["softmax"]), help="standard: whole rows of S on chip, or tiles read twice."),
+    "skip_empty": click.option("--skip-empty", is_flag=True, help="block-sparse: leave out K and V of empty columns."),
+    "no_skip": click.option("--no-skip", is_flag=True, help="Visit tiles in which no pair may attend, too."),
+    "json": click.option("--json", is_flag=True, help="One JSON document with exact integers."),
+    "csv": click.option("--csv", is_flag=True, help="The rows as CSV."),
+    "plot": click.option("--plot", metavar="FILE", callback=reading.given(reading.plot), help="Also draw to FILE: .png, .svg or .pdf."),
+    "out": click.option("--out", metavar="FILE", callback=reading.given(reading.output), help="Write to FILE instead of standard output; it appears whole or not at all."),
+}
+
+SECTIONS = {
+    "The problem": ("n", "nk", "d", "dv", "batch", "heads", "dtype", "scale", "causal", "window", "mask", "block_mask", "seed"),
+    "The curve": ("over", "lengths", "sizes"),
+    "The machine": ("kernels", "sram", "blocks", "overflow", "no_execute"),
+    "Variants of the listings": ("first_pass", "reuse", "softmax", "skip_empty", "no_skip"),
+    "Output": ("json", "csv", "plot", "out"),
+}
+SIZES = ("n", "nk", "d", "dv", "batch", "heads", "dtype")
+RULES = ("causal", "window", "mask", "block_mask")
+VARIANTS = SECTIONS["Variants of the listings"]
+
+
+def takes(*names: str) -> Callable[[F], F]:
+    """Give a command the options of these names."""
+
+    def decorate(function: F) -> F:
+        for name in reversed(names):
+            function = OPTIONS[name](function)
+        return function
+
+    return decorate
+
+
+class Command(click.Command):
+    """A command whose help shows its options section by section, and which prints in one form at a time."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run it, unless two forms are asked for."""
+        if ctx.params.get("json") and ctx.params.get("csv"):
+            raise BadInput("--json and --csv are two forms of one answer; ask for one of them")
+        return super().invoke(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The sections that the command has something of."""
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        records = {option.name: record for option in options if (record := option.get_help_record(ctx)) is not None}
+        for title, names in SECTIONS.items():
+            found = [records.pop(name) for name in names if name in records]
+            if found:
+                with formatter.section(title):
+                    formatter.write_dl(found)
+        with formatter.section("Other"):
+            formatter.write_dl(list(records.values()))
+
+
+def _kernel(context: click.Context, argument: click.Parameter, text: str | None) -> str:
+    if text is None:
+        raise BadInput(f"{context.command_path} needs a kernel: {', '.join(reading.KERNELS)}")
+    return reading.kernel("KERNEL", text)
+
+
+kernel_argument = click.argument("kernel", metavar="KERNEL", required=False, callback=_kernel)

@@ -1,0 +1,89 @@
+"""``iosim trace KERNEL``."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, TextIO, Unpack
+
+import click
+
+from iosim.cli.asked import MOST_BYTES, check_variants, plan_of, problem_of
+from iosim.cli.files import whole_file
+from iosim.cli.options import RULES, SIZES, VARIANTS, Command, Given, kernel_argument, takes
+from iosim.cli.progress import working
+from iosim.errors import BadInput
+from iosim.memory import Event
+from iosim.plan import Plan
+from iosim.trace import line
+
+
+@click.command("trace", cls=Command)
+@kernel_argument
+@takes(*SIZES, *RULES, "sram", "blocks", "overflow", *VARIANTS, "json", "csv", "out")
+def command(kernel: str, **given: Unpack[Given]) -> None:
+    """Print every event of one head of KERNEL, tile by tile, as JSON lines.
+
+    input and output declare an HBM array; begin and end bracket a tile; load, store and init move a region, box = (start, stop) per
+    axis; alloc gives a computed value room; use names a region that an operation read on chip; sram is what is occupied afterwards.
+
+    \b
+    iosim trace flash2 --n 8 --d 4 --sram 128 | head
+    iosim trace flash --n 256 --out flash.jsonl
+    """
+    check_variants(given, [kernel])
+    plan = plan_of(kernel, given, problem_of(given))
+    counts = plan.count()  # refuses what does not fit before the first line
+    if counts.peak_hbm > MOST_BYTES:
+        raise BadInput(f"a trace keeps a flag for each word of HBM: {counts.peak_hbm:,}, more than {MOST_BYTES:,}; ask for a smaller problem")
+    form = DOCUMENT if given["json"] else TABLE if given["csv"] else LINES
+    with writer(given.get("out")) as out, working(f"tracing {kernel} in blocks {plan.blocks}"):
+        write(plan, form, out)
+
+
+class Form(NamedTuple):
+    """How a stream of events is written: what stands before it, an event, what stands between and after."""
+
+    before: str
+    event: Callable[[Event], str]
+    between: str
+    after: str
+
+
+def row(event: Event) -> str:
+    """An event as a line of CSV; the box is rows and columns, as start:stop."""
+    box = " ".join(f"{start}:{stop}" for start, stop in event.box)
+    return f"{event.kind},{event.name},{box},{event.words},{event.itemsize},{event.times},{event.sram}"
+
+
+LINES = Form("", line, "\n", "\n")
+DOCUMENT = Form("[\n", line, ",\n", "\n]\n")
+TABLE = Form("kind,name,box,words,itemsize,times,sram\n", row, "\n", "\n")
+
+
+def write(plan: Plan, form: Form, out: TextIO) -> None:
+    """Write the events as they happen, so that a long trace takes no memory."""
+    before = form.before
+
+    def observe(event: Event) -> None:
+        nonlocal before
+        out.write(before + form.event(event))
+        before = form.between
+
+    machine = plan.machine("trace", [observe])
+    plan.run(machine)
+    machine.finish()
+    out.write(form.after)
+
+
+@contextmanager
+def writer(path: str | None) -> Iterator[TextIO]:
+    """Standard output, or a file that appears whole or not at all."""
+    if path is None:
+        yield click.get_text_stream("stdout")
+        return
+    with whole_file(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
+        yield text
+        text.detach()  # flushes, and leaves closing to whole_file

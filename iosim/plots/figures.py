@@ -1,0 +1,54 @@
+"""How every figure looks, and how it is stored; nothing here opens a window or needs a display."""
+
+from __future__ import annotations
+
+from typing import BinaryIO, NamedTuple
+
+from iosim.errors import MissingExtra
+
+try:
+    import matplotlib as mpl
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+    from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, NullLocator
+except Exception:  # what is broken is as good as absent
+    raise MissingExtra("figures need matplotlib, which cannot be imported: pip install --force-reinstall matplotlib") from None
+
+INK, QUIET, GRID = "#222222", "#666666", "#dddddd"
+
+
+class Style(NamedTuple):
+    """How a kernel is drawn: colours of Okabe and Ito, which the colour-blind tell apart, and a marker for print without colour."""
+
+    colour: str
+    marker: str
+
+
+STYLES = {
+    "standard": Style("#D55E00", "s"),
+    "flash": Style("#0072B2", "o"),
+    "flash2": Style("#009E73", "^"),
+    "block-sparse": Style("#CC79A7", "D"),
+}
+OTHER = Style("#555555", "v")
+
+
+def style(kernel: str) -> Style:
+    """The style of a kernel, the same in every figure."""
+    return STYLES.get(kernel, OTHER)
+
+
+def bare(axes: Axes) -> None:
+    """Leave out whatever carries no information: two of the four sides, and strong ticks."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(QUIET)
+    axes.tick_params(colors=INK, which="both", labelsize=9)
+    axes.set_axisbelow(True)
+
+
+def write(figure: Figure, file: BinaryIO, kind: str) -> None:
+    """Store a figure as "png", "svg" or "pdf"; the same figure gives the same bytes."""
+    undated = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
+    with mpl.rc_context({"svg.hashsalt": "iosim", "svg.fonttype": "none"}):
+        figure.savefig(file, format=kind, dpi=160, metadata=undated)
