@@ -1,0 +1,48 @@
+"""README's examples are run, and print what it says they print."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONSOLE = re.compile(r"```console\n\$ (?P<command>iosim [^\n]*)\n(?P<output>.*?)```", re.DOTALL)
+
+
+def readme(source_tree: Path) -> str:
+    return (source_tree / "README.md").read_text()
+
+
+def test_python_examples(source_tree: Path) -> None:
+    parser = doctest.DocTestParser()
+    blocks = re.findall(r"```python\n(.*?)```", readme(source_tree), re.DOTALL)
+    test = parser.get_doctest("\n".join(blocks), {}, "README", "README.md", 0)
+    assert len(test.examples) > 10
+    assert doctest.DocTestRunner().run(test).failed == 0
+
+
+def test_commands_print_what_readme_shows(source_tree: Path) -> None:
+    shown = list(CONSOLE.finditer(readme(source_tree)))
+    assert len(shown) == 2
+    for block in shown:
+        command = [sys.executable, "-m", *shlex.split(block["command"])]
+        result = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert re.sub(r"error \S+", "error", result.stdout) == re.sub(r"error \S+", "error", block["output"])
+
+
+def test_links_lead_somewhere(source_tree: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+)\)", readme(source_tree))
+    assert targets
+    assert [target for target in targets if not target.startswith("http") and not (source_tree / target).exists()] == []
+
+
+@pytest.mark.parametrize("words", ["12,000", "12,341"])
+def test_the_arithmetic_of_the_walkthrough(words: str, source_tree: Path) -> None:
+    assert words in readme(source_tree)
+    block = {"12,000": 40, "12,341": 41}[words]
+    assert 2 * (block + block) * 64 + block * block + 4 * block == int(words.replace(",", ""))
