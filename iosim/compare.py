@@ -11,7 +11,7 @@ from iosim.plan import BlockChoice, Given, make_plan
 from iosim.report import Report
 from iosim.run import report
 from iosim.specs import Attention
-from iosim.tables import Cell, table
+from iosim.tables import Cell, described, table
 from iosim.units import Capacity
 
 
@@ -26,17 +26,32 @@ class Comparison:
         return iter(self.reports)
 
     def __repr__(self) -> str:
-        head = ["kernel", "blocks", "counted", "predicted", "lower bound", "ratio", "peak SRAM", "max error"]
-        return "\n".join(
-            [table(head, [_row(report) for report in self.reports]), *(f"{name}: {why}" for name, why in self.refused.items())]
-        )
+        head = ["kernel", "Br x Bc", "counted", "predicted", "lower bound", "ratio", "peak SRAM", "over M", "max error"]
+        rows = [_row(report) for report in self.reports]
+        if not any(report.overflow for report in self.reports):
+            head, rows = [name for name in head if name != "over M"], [row[:-2] + row[-1:] for row in rows]
+        reasons = [f"{name}: {why}" for name, why in self.refused.items()]
+        remarks = [*([""] if reasons or self._notes() else []), *reasons, *self._notes()]
+        return "\n".join([self._title(), "", table(head, rows, right=head[1:]), *remarks])
+
+    def _notes(self) -> list[str]:
+        notes: dict[str, list[str]] = {}
+        for made in self.reports:
+            for note in made.notes:
+                notes.setdefault(note, []).append(made.kernel)
+        return [f"note: {', '.join(kernels)}: {note}" for note, kernels in notes.items()]
+
+    def _title(self) -> str:
+        first = self.reports[0]
+        shared = next((report.problem for report in self.reports if report.problem.block_mask is None), first.problem)
+        return f"{described(shared)}, SRAM {first.sram}; words moved, peak SRAM in {first.sram.unit}"
 
 
 def _row(made: Report) -> list[Cell]:
     predicted = sum(moved.reads + moved.writes for moved in made.predicted.values())
     ratio = None if not made.lower_bound else made.total / made.lower_bound
-    peak = f"{made.peak_sram:,}" + (f" (+{made.overflow:,} over)" if made.overflow else "")
-    return [made.kernel, str(made.blocks), made.total, predicted, made.lower_bound, ratio, peak, made.max_error]
+    room = [made.peak_sram, made.overflow]
+    return [made.kernel, str(made.blocks), made.total, predicted, made.lower_bound, ratio, *room, made.max_error]
 
 
 def compare(

@@ -36,14 +36,14 @@ def test_rectangles_and_whole_axes_are_counted_by_area(mode: Mode) -> None:
         m.load(X[i, :])
         for j in m.tiles(7, 4):
             m.load(X[i, j])
-            m.store(Y[j, :], m.load(Y[:, :]) if j.size == 7 else m.full(0.0, j.size, 3, name="y"))
+            m.store(Y[j, :], m.full(0.0, j.size, 3, name="y"))
     arrays = m.finish().arrays
     assert arrays["X"] == Traffic(reads=2 * 35)
     assert arrays["Y"] == Traffic(writes=21 + 3 * 21, init_writes=21)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_an_unfinished_read_back_counts_as_a_read_of_the_output(mode: Mode) -> None:
+def test_a_read_back_counts_as_a_read_of_the_output(mode: Mode) -> None:
     m = Machine(mode=mode)
     Y = m.output("Y", (4, 2))
     for _ in range(3):
@@ -60,7 +60,7 @@ OPERATIONS: list[tuple[str, Callable[[OnChip, OnChip], object], Flops]] = [
     ("divided by a number", lambda x, _: x / 2, Flops(elementwise=12)),
     ("broadcast column", lambda x, c: c * x, Flops(elementwise=12)),
     ("column alone", lambda _, c: c - 1.0, Flops(elementwise=3)),
-    ("outer sum", lambda x, c: c + x.T @ c * 0.0 if False else x.rowsum() + c, Flops(elementwise=12 + 3)),
+    ("rowsum", lambda x, c: x.rowsum() + c, Flops(elementwise=12 + 3)),
     ("maximum", lambda x, c: maximum(x, c), Flops(elementwise=12)),
     ("number in maximum", lambda x, _: maximum(0.0, x), Flops(elementwise=12)),
     ("rowmax", lambda x, _: x.rowmax(), Flops(elementwise=12)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
@@ -24,25 +25,13 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         return run(sys.argv[1:] if args is None else args)
     except BrokenPipeError:
-        _silence(sys.stdout)
+        _silence_stdout()
         return 0
-    except KeyboardInterrupt:
-        return _say("interrupted", 130)
-    except CheckFailed as failure:
-        return _say(str(failure), 1)
-    except click.ClickException as error:
-        return _say(_usage(error), 2)
-    except IosimError as error:
-        return _say(str(error), 2)
-    except OSError as error:
-        _silence(sys.stdout)  # it may be what cannot be written, and Python would try once more when it ends
-        return _say(f"{error.filename or 'standard output'}: {error.strerror or error}", 2)
-    except MemoryError:
-        return _say("this needs more memory than there is; ask for a smaller problem, or count it with --no-execute", 2)
-    except Exception as error:
-        if sys.flags.dev_mode:
-            raise
-        return _say(f"this is a bug of iosim: {type(error).__name__}: {error}; python -X dev -m iosim ... shows where", 2)
+    except (Exception, KeyboardInterrupt) as error:
+        status, message = told(error)
+        with suppress(OSError):
+            click.echo(f"iosim: {' '.join(message.split())}", err=True)
+        return status
 
 
 def run(args: Sequence[str]) -> int:
@@ -62,19 +51,38 @@ def run(args: Sequence[str]) -> int:
     return status
 
 
+def told(error: BaseException) -> tuple[int, str]:
+    """The exit status and the line for whatever went wrong; what nobody foresaw is raised again in Python's development mode."""
+    match error:
+        case KeyboardInterrupt():
+            return 130, "interrupted"
+        case CheckFailed():
+            return 1, str(error)
+        case click.ClickException():
+            message = _usage(error)
+        case IosimError():
+            message = str(error)
+        case OSError():
+            if error.filename is None:
+                _silence_stdout()  # Python would try to write it once more when it ends
+            message = f"{error.filename or 'standard output'}: {error.strerror or error}"
+        case MemoryError():
+            message = "this needs more memory than there is; ask for a smaller problem, or count it with --no-execute"
+        case _ if sys.flags.dev_mode:
+            raise error
+        case _:
+            message = f"this is a bug of iosim: {type(error).__name__}: {error}; python -X dev -m iosim shows where"
+    return 2, message
+
+
 def _usage(error: click.ClickException) -> str:
     message = error.format_message().rstrip(".")
-    message = message[:1].lower() + message[1:]
     context = error.ctx if isinstance(error, click.UsageError) else None
-    return message if context is None else f"{message}; see {context.command_path} --help"
+    help_ = "" if context is None else f"; see {context.command_path} --help"
+    return message[:1].lower() + message[1:] + help_
 
 
-def _say(message: str, status: int) -> int:
-    click.echo(f"iosim: {' '.join(message.split())}", err=True)
-    return status
-
-
-def _silence(stream: object) -> None:
-    """Let what a stream still holds go nowhere."""
-    if stream is sys.__stdout__ and sys.__stdout__ is not None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
+def _silence_stdout() -> None:
+    """Let what standard output still holds go nowhere."""
+    with suppress(OSError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

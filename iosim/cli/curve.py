@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Unpack
 
 import click
@@ -20,7 +19,7 @@ from iosim.units import Capacity
 
 LENGTHS = tuple(2**power for power in range(8, 17))
 LENGTH = 4096
-SIZES = tuple(Capacity(words) for power in range(12, 18) for words in (2**power, 3 * 2 ** (power - 1))) + (Capacity(2**18),)
+SIZES = tuple(Capacity(2**power * step // 2) for power in range(12, 19) for step in (2, 3))[:-1]
 SIZE = Capacity(100 * 2**10, "bytes")
 
 
@@ -40,6 +39,9 @@ def command(**given: Unpack[Given]) -> None:
     """
     check(given)
     made = [counted(axis, given) for axis in axes(given)]
+    for curve in made:
+        if all(record["total"] is None for record in curve.records):
+            raise BadInput("; ".join(dict.fromkeys(str(record["error"]) for record in curve.rows[-1])))
     records = [{"over": curve.axis, **record} for curve in made for record in curve.records]
     wrong = sum(curve.differing for curve in made)
     failed = f"{wrong} of {len(records)} counts differ from their closed forms" if wrong else None
@@ -70,12 +72,11 @@ def axes(given: Given) -> list[Axis]:
 def points(axis: Axis, given: Given) -> list[tuple[int, Capacity]]:
     """N and M of every point."""
     lengths, sizes = given["lengths"] or (), given["sizes"] or ()
-    swept = given["over"] == axis
     if axis == "n":
-        size = sizes[0] if len(sizes) == 1 else SIZE
-        return [(length, size) for length in (lengths if len(lengths) > 1 or lengths and swept else LENGTHS)]
-    length = lengths[0] if len(lengths) == 1 else LENGTH
-    return [(length, size) for size in (sizes if len(sizes) > 1 or sizes and swept else SIZES)]
+        swept = lengths if len(lengths) > 1 or given["over"] else ()
+        return [(length, sizes[0] if len(sizes) == 1 else SIZE) for length in swept or LENGTHS]
+    swept_sizes = sizes if len(sizes) > 1 or given["over"] else ()
+    return [(lengths[0] if len(lengths) == 1 else LENGTH, size) for size in swept_sizes or SIZES]
 
 
 def counted(axis: Axis, given: Given) -> Curve:

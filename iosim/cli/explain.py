@@ -82,8 +82,9 @@ def lines_of(made: Report, terms: Sequence[theory.Term]) -> list[list[Cell]]:
     """The table of the terms, with their sum and the count below."""
     predicted, counted = sum(int(term.total) for term in terms), made.total // made.problem.instances
     verdict = "equal" if predicted == counted else "DIFFERENT"
+    rows: list[list[Cell]] = [[t.array, t.direction, t.symbol, f"{t.times:,} x {t.words:,}", int(t.total), t.why] for t in terms]
     return [
-        *([t.array, t.direction, t.symbol, f"{t.times:,} x {t.words:,}", int(t.total), t.why] for t in terms),
+        *rows,
         ["sum", "", "", "", predicted, "of these terms"],
         ["counted", "", "", "", counted, f"by running the listing: {verdict}"],
     ]

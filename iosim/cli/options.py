@@ -10,6 +10,7 @@ import click
 from iosim import dtypes
 from iosim.cli import reading
 from iosim.errors import BadInput
+from iosim.kernels.registry import KERNELS
 from iosim.plan import BlockChoice, Overflow
 from iosim.specs import CHOICES
 from iosim.units import Capacity
@@ -59,13 +60,22 @@ OPTIONS = {
     "dv": click.option("--dv", metavar="WIDTH", callback=reading.given(reading.whole), help="Columns of V and O; d where not given."),
     "batch": click.option("--batch", metavar="COUNT", default="1", callback=reading.given(reading.whole), help="Sequences."),
     "heads": click.option("--heads", metavar="COUNT", default="1", callback=reading.given(reading.whole), help="Heads a sequence."),
-    "dtype": click.option("--dtype", type=click.Choice(dtypes.NAMES), metavar="TYPE", default="float32", help=f"Element type in HBM: {', '.join(dtypes.NAMES)}."),
+    "dtype": click.option(
+        "--dtype",
+        type=click.Choice(dtypes.NAMES),
+        metavar="TYPE",
+        default="float32",
+        help=f"Element type in HBM: {', '.join(dtypes.NAMES)}.",
+    ),
     "scale": click.option(
         "--scale", metavar="X", callback=reading.given(reading.number), help="Factor on QKᵀ; 1/√d where not given, and 0 is a value."
     ),
     "causal": click.option("--causal", is_flag=True, help="Query i attends to keys j ≤ i + nk − n (aligned bottom-right)."),
     "window": click.option(
-        "--window", metavar="LEFT,RIGHT", callback=reading.given(reading.window), help="Keys to the left and right of the diagonal; -1 = all."
+        "--window",
+        metavar="LEFT,RIGHT",
+        callback=reading.given(reading.window),
+        help="Keys to the left and right of the diagonal; -1 = all.",
     ),
     "mask": click.option("--mask", metavar="FILE.npy", help="Element mask (n, nk), True = may attend; it lives in HBM and is counted."),
     "block_mask": click.option(
@@ -74,7 +84,11 @@ OPTIONS = {
     "seed": click.option("--seed", metavar="SEED", default="0", callback=reading.given(reading.seed), help="Seed of the random Q, K, V."),
     "over": click.option("--over", type=click.Choice(("n", "sram")), help="The axis of the curve; both where not given."),
     "lengths": click.option(
-        "--n", "lengths", metavar="RANGE", callback=reading.given(reading.lengths), help="N: 256..65536 doubles, 256..4096:256 steps, 1,2,3 lists."
+        "--n",
+        "lengths",
+        metavar="RANGE",
+        callback=reading.given(reading.lengths),
+        help="N: 256..65536 doubles, 256..4096:256 steps, 1,2,3 lists.",
     ),
     "sizes": click.option(
         "--sram", "sizes", metavar="RANGE", callback=reading.given(reading.sizes), help="M: a size, or a range of sizes, as for N."
@@ -82,7 +96,7 @@ OPTIONS = {
     "kernels": click.option(
         "--kernels",
         metavar="NAMES",
-        default=",".join(reading.KERNELS),
+        default=",".join(KERNELS),
         callback=reading.given(reading.kernels),
         help="Kernels, joined by commas.",
     ),
@@ -90,26 +104,41 @@ OPTIONS = {
         "--sram", metavar="SIZE", default="100KiB", callback=reading.given(reading.size), help="Capacity M: words, or bytes with a suffix."
     ),
     "blocks": click.option(
-        "--blocks", metavar="fit|paper|best|BRxBC", default="fit", callback=reading.given(reading.blocks), help="Tile heights, or the rule for them."
+        "--blocks",
+        metavar="fit|paper|best|BRxBC",
+        default="fit",
+        callback=reading.given(reading.blocks),
+        help="Tile heights, or the rule for them.",
     ),
     "own_blocks": click.option(
         "--blocks", metavar="BRxBC", callback=reading.given(reading.explicit_blocks), help="Blocks to show beside those of the rules."
     ),
-    "overflow": click.option("--overflow", type=click.Choice(("error", "record")), help="Stop where M is exceeded, or go on and record it."),
+    "overflow": click.option(
+        "--overflow", type=click.Choice(("error", "record")), help="Stop where M is exceeded, or go on and record it."
+    ),
     "no_execute": click.option("--no-execute", is_flag=True, help="Count only; compute no values."),
     "first_pass": click.option(
-        "--first-pass", type=click.Choice(CHOICES["first_pass"]), help="flash, block-sparse: O, l, m come from HBM at first, or are made on chip."
+        "--first-pass",
+        type=click.Choice(CHOICES["first_pass"]),
+        help="flash, block-sparse: O, l, m come from HBM at first, or are made on chip.",
     ),
     "reuse": click.option(
         "--reuse", type=click.Choice(CHOICES["reuse"]), help="standard: K and V again for each query tile, or kept whole on chip."
     ),
-    "softmax": click.option("--softmax", type=click.Choice(CHOICES["softmax"]), help="standard: whole rows of S on chip, or tiles read twice."),
+    "softmax": click.option(
+        "--softmax", type=click.Choice(CHOICES["softmax"]), help="standard: whole rows of S on chip, or tiles read twice."
+    ),
     "skip_empty": click.option("--skip-empty", is_flag=True, help="block-sparse: leave out K and V of empty columns."),
     "no_skip": click.option("--no-skip", is_flag=True, help="Visit tiles in which no pair may attend, too."),
     "json": click.option("--json", is_flag=True, help="One JSON document with exact integers."),
     "csv": click.option("--csv", is_flag=True, help="The rows as CSV."),
     "plot": click.option("--plot", metavar="FILE", callback=reading.given(reading.plot), help="Also draw to FILE: .png, .svg or .pdf."),
-    "out": click.option("--out", metavar="FILE", callback=reading.given(reading.output), help="Write to FILE instead of standard output; it appears whole or not at all."),
+    "out": click.option(
+        "--out",
+        metavar="FILE",
+        callback=reading.given(reading.output),
+        help="Write to FILE instead of standard output; it appears whole or not at all.",
+    ),
 }
 
 SECTIONS = {
@@ -159,7 +188,7 @@ class Command(click.Command):
 
 def _kernel(context: click.Context, argument: click.Parameter, text: str | None) -> str:
     if text is None:
-        raise BadInput(f"{context.command_path} needs a kernel: {', '.join(reading.KERNELS)}")
+        raise BadInput(f"{context.info_name} needs a kernel: {', '.join(KERNELS)}")
     return reading.kernel("KERNEL", text)
 
 

@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import click
 
@@ -23,6 +23,7 @@ LONGEST = 2**24  # rows of an axis: counting holds a few numbers a tile row, 4 G
 LARGEST = 2**30
 LARGEST_SRAM = 2**50
 MOST_POINTS = 1000
+RULES: tuple[Literal["fit", "paper", "best"], ...] = ("fit", "paper", "best")
 FORMATS = (".png", ".svg", ".pdf")
 
 
@@ -95,8 +96,9 @@ def blocks(option: str, text: str) -> BlockChoice:
     >>> blocks("--blocks", "64x128")
     Blocks(rows=64, cols=128)
     """
-    if text == "fit" or text == "paper" or text == "best":
-        return text
+    for rule in RULES:
+        if text == rule:
+            return rule
     return explicit_blocks(option, text, "fit, paper, best or ")
 
 

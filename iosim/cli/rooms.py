@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from iosim.memory import Event
-from iosim.plan import Plan, make_plan
+from iosim.plan import Plan
 
 TIE = "\N{NO-BREAK SPACE}"  # where a line is not broken
 
@@ -47,7 +47,8 @@ class Watch:
 def at_the_peak(plan: Plan) -> tuple[Resident, ...]:
     """Who is on chip when ``plan`` needs most.
 
-    >>> from iosim import Attention
+    >>> from iosim.plan import make_plan
+    >>> from iosim.specs import Attention
     >>> plan = make_plan("flash2", Attention(n=1024, d=64), 49152, (64, 64), None, {})
     >>> sum(resident.room for resident in at_the_peak(plan)) == plan.predicted_peak()
     True

@@ -184,7 +184,10 @@ def sentences(curve: Curve) -> list[str]:
 def wins(curve: Curve, names: Sequence[str]) -> list[str]:
     """For each kernel, where it fits and moves the fewest words."""
     first = [winner(curve, names, index) for index in range(len(curve.points))]
-    return [f"{name} {where(curve, [found == name for found in first])}" for name in sorted(names, key=lambda name: (name not in first, names.index(name)))]
+    return [
+        f"{name} {where(curve, [found == name for found in first])}"
+        for name in sorted(names, key=lambda name: (name not in first, names.index(name)))
+    ]
 
 
 def winner(curve: Curve, names: Sequence[str], index: int) -> str | None:
@@ -221,7 +224,11 @@ def behind(curve: Curve, names: Sequence[str]) -> list[str]:
     fewest = curve.moved(best)[-1] if best is not None else None
     if not fewest:
         return []
-    others = [f"{name} {total / fewest:#.3g} times" for name in names if name != best and not curve.over(name)[-1] and (total := curve.moved(name)[-1])]
+    others = [
+        f"{name} {total / fewest:#.3g} times"
+        for name in names
+        if name != best and not curve.over(name)[-1] and (total := curve.moved(name)[-1])
+    ]
     return [f"At {curve.letter} = {curve.names[-1]}, {' and '.join(others)} as many as {best}."] if others else []
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, TextIO, Unpack
+from dataclasses import dataclass
+from typing import TextIO, Unpack
 
 import click
 
@@ -36,13 +38,16 @@ def command(kernel: str, **given: Unpack[Given]) -> None:
     plan = plan_of(kernel, given, problem_of(given))
     counts = plan.count()  # refuses what does not fit before the first line
     if counts.peak_hbm > MOST_BYTES:
-        raise BadInput(f"a trace keeps a flag for each word of HBM: {counts.peak_hbm:,}, more than {MOST_BYTES:,}; ask for a smaller problem")
+        raise BadInput(
+            f"a trace keeps a flag for each word of HBM: {counts.peak_hbm:,}, more than {MOST_BYTES:,}; ask for a smaller problem"
+        )
     form = DOCUMENT if given["json"] else TABLE if given["csv"] else LINES
     with writer(given.get("out")) as out, working(f"tracing {kernel} in blocks {plan.blocks}"):
         write(plan, form, out)
 
 
-class Form(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Form:
     """How a stream of events is written: what stands before it, an event, what stands between and after."""
 
     before: str
@@ -81,9 +86,11 @@ def write(plan: Plan, form: Form, out: TextIO) -> None:
 def writer(path: str | None) -> Iterator[TextIO]:
     """Standard output, or a file that appears whole or not at all."""
     if path is None:
-        yield click.get_text_stream("stdout")
+        yield sys.stdout
         return
     with whole_file(path) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
-        yield text
-        text.detach()  # flushes, and leaves closing to whole_file
+        try:
+            yield text
+        finally:
+            text.detach()  # flushes, and leaves closing to whole_file

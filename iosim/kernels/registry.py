@@ -16,7 +16,7 @@ from iosim.kernels.flash import flash
 from iosim.kernels.flash2 import flash2
 from iosim.kernels.masking import Mask
 from iosim.kernels.standard import standard
-from iosim.masks.grid import grid, index_rule
+from iosim.masks.grid import check_grid, grid, index_rule
 from iosim.memory import Hbm, Machine
 from iosim.specs import OPTION_NAMES, Attention, Blocks, Options
 
@@ -74,6 +74,8 @@ def launch(name: str, m: Machine, problem: Attention, blocks: Blocks, options: O
     asked = kernel(name)
     arrays = {array: _declare_input(m, array, problem, values) for array in ("Q", "K", "V")}
     ideal = options.reuse == "ideal" and "reuse" in asked.options
+    if problem.block_mask is not None and not ideal:
+        check_grid(problem.block_mask, blocks)
     mask = _mask(m, problem, Blocks(blocks.rows, problem.nk) if ideal else blocks, skip=options.skip and not ideal)
     arrays |= {array: m.output(array, _shape(array, problem), dtype=_dtype(array, problem)) for array in asked.outputs}
     extras = {option: getattr(options, option) for option in asked.options}

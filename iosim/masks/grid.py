@@ -62,15 +62,13 @@ class Grid:
 
 
 def grid(problem: Attention, blocks: Blocks, *, skip: bool = True) -> Grid:
-    """The grid of ``problem`` cut into ``blocks``; with ``skip=False`` a masked problem visits every tile as a partial one.
+    """The grid of ``problem`` cut into ``blocks``, which are those of its block mask (see :func:`check_grid`).
 
-    Raises :class:`BadInput` where the problem's block mask has another grid.
+    With ``skip=False`` nothing is known of the tiles of a masked problem: each is visited, as a partial one.
     """
     shape = -(-problem.n // blocks.rows), -(-problem.nk // blocks.cols)
     if problem.masked and not skip:
         return _everything(shape)
-    if problem.block_mask is not None:
-        check_grid(problem.block_mask, blocks)
     if problem.mask is not None:
         return _of_entries(shape, *_element_entries(problem, problem.mask, blocks))
     if problem.block_mask is not None:

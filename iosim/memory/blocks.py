@@ -120,6 +120,11 @@ class OnChip:
         """The numbers, for one operation; raises :class:`DeadValue` where they are gone."""
         raise NotImplementedError
 
+    @property
+    def T(self) -> Value:
+        """The transpose: an access pattern, which costs nothing, used once like any unnamed value."""
+        raise NotImplementedError
+
     def meet(self, other: OnChip) -> None:
         """Raise :class:`BadInput` where ``other`` lives on another machine."""
         if self.machine is not other.machine:
@@ -188,7 +193,7 @@ class Value(OnChip):
 
     @property
     def T(self) -> Value:
-        """The transpose: an access pattern, which costs nothing."""
+        """The transpose, in this value's place."""
         x = self.take()
         return Value(self.machine, self.shape[::-1], x if x is None else x.T if self.owned else x.T.copy())
 
@@ -247,7 +252,7 @@ class Block(OnChip):
 
     @property
     def T(self) -> Transposed:
-        """The transpose: an access pattern, which costs nothing, used once like any unnamed value."""
+        """The transpose, beside this block."""
         return Transposed(self)
 
     __iadd__ = in_place(np.add)

@@ -1,7 +1,14 @@
 """Figures: HBM accesses over N and over M, and words per array. This is the one place that imports matplotlib."""
 
-from iosim.plots.bars import bars
-from iosim.plots.curves import curves
-from iosim.plots.figures import Figure, write
+from iosim.errors import MissingExtra
+
+try:
+    from matplotlib.figure import Figure
+
+    from iosim.plots.bars import bars
+    from iosim.plots.curves import curves
+    from iosim.plots.figures import write
+except Exception as error:  # what is broken is as good as absent
+    raise MissingExtra(f"figures need matplotlib, which does not load here ({error}); pip install matplotlib") from error
 
 __all__ = ["Figure", "bars", "curves", "write"]

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter
+
 from iosim.errors import BadInput
-from iosim.plots.figures import GRID, INK, QUIET, Axes, Figure, FuncFormatter, Patch, bare, style
+from iosim.plots.figures import GRID, INK, QUIET, bare, style
 from iosim.report import Report
 from iosim.tables import described, words
 

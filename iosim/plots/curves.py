@@ -7,8 +7,12 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+
 from iosim.errors import BadInput
-from iosim.plots.figures import GRID, INK, QUIET, Axes, FixedFormatter, FixedLocator, Figure, NullLocator, bare, style
+from iosim.plots.figures import GRID, INK, QUIET, bare, style
 from iosim.sweep import Record
 from iosim.units import Capacity
 
@@ -58,7 +62,8 @@ def panel(axes: Axes, sweep: Sequence[Record], subtitle: str) -> None:
     label(axes, [*labels, (bounds[-1][1], "4Nd, the least" if plain(sweep) else "the least", QUIET)] if bounds else labels)
     letter = "N" if axis == "n" else "M"
     axes.set_title(f"HBM accesses over {letter}", loc="left", fontsize=11, fontweight="bold", color=INK, pad=22)
-    axes.text(0, 1.025, subtitle, transform=axes.transAxes, fontsize=9, color=QUIET)
+    dashed = "; dashed: overflow recorded" if any(record["overflow"] for record in sweep) else ""
+    axes.text(0, 1.025, subtitle + dashed, transform=axes.transAxes, fontsize=9, color=QUIET)
 
 
 def axis_of(sweep: Sequence[Record]) -> Literal["n", "sram"]:

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from typing import BinaryIO, NamedTuple
 
-from iosim.errors import MissingExtra
-
-try:
-    import matplotlib as mpl
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
-    from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, NullLocator
-except Exception:  # what is broken is as good as absent
-    raise MissingExtra("figures need matplotlib, which cannot be imported: pip install --force-reinstall matplotlib") from None
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 INK, QUIET, GRID = "#222222", "#666666", "#dddddd"
 
