@@ -9,7 +9,7 @@ from itertools import zip_longest
 from iosim.specs import Attention
 
 Cell = str | int | float | None
-NARROWEST = 16  # a column of text that wraps is never cut shorter
+NARROWEST = 16  # a column that wraps is never cut shorter
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Cell]], *, rule: str = "─", right: Collection[str] = (), width: int = 0) -> str:

@@ -199,3 +199,12 @@ def test_rows_that_saw_nothing_are_guarded_without_a_warning() -> None:
     assert not numbers(m, m.let(exp(top - finite(top)), "p"), "P").any()
     assert not numbers(m, m.let(total / nonzero(total), "o"), "O").any()
     assert np.array_equal(numbers(m, m.let(top + log(total), "lse"), "LSE"), np.full((2, 1), -np.inf))
+
+
+def test_a_transpose_of_a_transpose_is_no_way_into_the_block() -> None:
+    start = np.arange(9.0).reshape(3, 3)
+    m = Machine(accumulator="float64")
+    x = m.let(m.load(m.input("X", (3, 3), start)[:]), "x")
+    assert np.array_equal(numbers(m, m.let(x.T.T + 1.0, "y"), "Y"), start + 1)
+    assert np.array_equal(numbers(m, m.let(exp(x.T.T), "z"), "Z"), np.exp(start))
+    assert np.array_equal(numbers(m, x, "end"), start)

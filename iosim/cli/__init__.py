@@ -23,7 +23,7 @@ def main(args: Sequence[str] | None = None) -> int:
     sense. 130: interrupted. Whatever is not 0 says why in one line on standard error.
     """
     try:
-        return run(sys.argv[1:] if args is None else args)
+        return invoke(sys.argv[1:] if args is None else args)
     except BrokenPipeError:
         _silence_stdout()
         return 0
@@ -34,8 +34,10 @@ def main(args: Sequence[str] | None = None) -> int:
         return status
 
 
-def run(args: Sequence[str]) -> int:
+def invoke(args: Sequence[str]) -> int:
     """Run one command; whatever goes wrong is raised."""
+    if sys.stdout is None:  # it was closed before Python began
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # for as long as the process lives
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that has no Θ still shows the numbers
@@ -46,8 +48,7 @@ def run(args: Sequence[str]) -> int:
         status = done.exit_code
     else:
         status = 0
-    if sys.stdout is not None:
-        sys.stdout.flush()
+    sys.stdout.flush()
     return status
 
 

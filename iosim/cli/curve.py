@@ -7,11 +7,12 @@ from typing import Unpack
 import click
 
 from iosim.cli.asked import check_variants, masked, own_variants, plan_of, problem_of
+from iosim.cli.chart import shown
 from iosim.cli.drawing import curves
 from iosim.cli.options import VARIANTS, Command, Given, takes
 from iosim.cli.output import Answer, deliver, width
 from iosim.cli.progress import steps
-from iosim.cli.shown import Axis, Curve, shown
+from iosim.cli.swept import Axis, Curve
 from iosim.errors import BadInput
 from iosim.specs import Attention
 from iosim.sweep import Point, count_point

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from iosim.cli.files import whole_file
-from iosim.cli.shown import Curve
+from iosim.cli.swept import Curve
 from iosim.report import Report
 
 if TYPE_CHECKING:

@@ -13,9 +13,12 @@ from iosim.cli.options import RULES, SIZES, VARIANTS, Command, Given, kernel_arg
 from iosim.cli.output import Answer, Record, deliver, width
 from iosim.cli.rooms import Resident, at_the_peak, listed
 from iosim.cli.run import what_differs
+from iosim.cli.wrapping import wrapped
 from iosim.report import Report
 from iosim.run import report
 from iosim.tables import Cell, described, table
+
+NARROWEST = 32  # columns for a reason beside its term
 
 
 @click.command("explain", cls=Command)
@@ -65,10 +68,10 @@ def text_of(made: Report, terms: Sequence[theory.Term], residents: Sequence[Resi
     p, blocks = made.problem, made.blocks
     over = f", {made.overflow:,} too many: overflow recorded" if made.overflow else ""
     lines = [
-        f"{made.kernel}: {described(p)}, SRAM {made.sram}, blocks {blocks} (Br x Bc)",
+        wrapped(f"{made.kernel}: {described(p)}, SRAM {made.sram}, blocks {blocks} (Br x Bc)", width()),
         f"Tr = ceil(Nq / Br) = {-(-p.n // blocks.rows):,}, Tc = ceil(Nk / Bc) = {-(-p.nk // blocks.cols):,}; words of one head",
         "",
-        table(["array", "move", "term", "numbers", "words", "why"], lines_of(made, terms), right=["numbers"], width=width()),
+        terms_table(made, terms, width()),
         "",
         f"all heads   {p.instances:,} x {made.total // p.instances:,} = {made.total:,} words",
         f"grows as    {theory.theta(made.kernel)}, M in words",
@@ -78,13 +81,17 @@ def text_of(made: Report, terms: Sequence[theory.Term], residents: Sequence[Resi
     return "\n".join(lines if p.instances > 1 else lines[:5] + lines[6:])
 
 
-def lines_of(made: Report, terms: Sequence[theory.Term]) -> list[list[Cell]]:
-    """The table of the terms, with their sum and the count below."""
+def terms_table(made: Report, terms: Sequence[theory.Term], width: int) -> str:
+    """The terms, with their sum and the count below; where the reasons find no room beside them, each stands below its term."""
     predicted, counted = sum(int(term.total) for term in terms), made.total // made.problem.instances
+    rows: list[list[Cell]] = [[t.array, t.direction, t.symbol, f"{t.times:,} x {t.words:,}", int(t.total)] for t in terms]
+    rows += [["sum", "", "", "", predicted], ["counted", "", "", "", counted]]
     verdict = "equal" if predicted == counted else "DIFFERENT"
-    rows: list[list[Cell]] = [[t.array, t.direction, t.symbol, f"{t.times:,} x {t.words:,}", int(t.total), t.why] for t in terms]
-    return [
-        *rows,
-        ["sum", "", "", "", predicted, "of these terms"],
-        ["counted", "", "", "", counted, f"by running the listing: {verdict}"],
-    ]
+    reasons = [*(term.why for term in terms), "of these terms", f"by running the listing: {verdict}"]
+    head = ["array", "move", "term", "numbers", "words"]
+    top, rule, *lines = table(head, rows, right=["numbers"]).split("\n")
+    if width - len(rule) < NARROWEST:
+        below = [f"{line}\n{' ' * 9}{reason}" for line, reason in zip(lines, reasons, strict=True)]
+        return "\n".join([top, rule, *below])
+    beside = [[*row, reason] for row, reason in zip(rows, reasons, strict=True)]
+    return table([*head, "why"], beside, right=["numbers"], width=width)

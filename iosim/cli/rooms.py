@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from iosim.cli.wrapping import TIE, wrapped
 from iosim.memory import Event
 from iosim.plan import Plan
-
-TIE = "\N{NO-BREAK SPACE}"  # where a line is not broken
 
 
 class Resident(NamedTuple):
@@ -65,5 +63,4 @@ def listed(residents: Sequence[Resident], before: str, width: int) -> str:
         groups.setdefault((shape, room), []).append(name)
     largest_first = sorted(groups.items(), key=lambda group: -group[0][1] * len(group[1]))
     parts = [f"{room * len(names):,} {', '.join(names)} ({shape})" for (shape, room), names in largest_first]
-    lines = textwrap.wrap(" + ".join(part.replace(" ", TIE) for part in parts), width - len(before), break_on_hyphens=False)
-    return before + f"\n{' ' * len(before)}".join(lines).replace(TIE, " ")
+    return wrapped(" + ".join(part.replace(" ", TIE) for part in parts), width, before, indent=len(before))

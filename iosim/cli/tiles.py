@@ -92,8 +92,6 @@ def text_of(given: Given, problem: Attention, tries: list[Try]) -> str:
         row[0] = "" if row[0] == above[0] else row[0]
     reasons = dict.fromkeys(f"note: {attempt.why}" for attempt in tries if attempt.why is not None)
     lines = [f"tiles: {described(problem)}, SRAM {size}", "", table(head, rows, right=["Br x Bc", "tiles"]), *reasons]
-    lines += ["", f"who takes the room when most is taken, {size.unit}, blocks {shown}:"]
-    for attempt in tries:
-        if attempt.rule == shown and attempt.made is not None:
-            lines.append(listed(at_the_peak(attempt.made.plan), f"{attempt.kernel:13} ", width()))
-    return "\n".join(lines)
+    plans = [attempt.made.plan for attempt in tries if attempt.rule == shown and attempt.made is not None]
+    lines += ["", f"who takes the room when most is taken, {size.unit}, blocks {shown}:"] if plans else []
+    return "\n".join([*lines, *(listed(at_the_peak(plan), f"{plan.kernel:13} ", width()) for plan in plans)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TextIO, Unpack
 
@@ -42,7 +42,9 @@ def command(kernel: str, **given: Unpack[Given]) -> None:
             f"a trace keeps a flag for each word of HBM: {counts.peak_hbm:,}, more than {MOST_BYTES:,}; ask for a smaller problem"
         )
     form = DOCUMENT if given["json"] else TABLE if given["csv"] else LINES
-    with writer(given.get("out")) as out, working(f"tracing {kernel} in blocks {plan.blocks}"):
+    path = given["out"]
+    quiet = nullcontext() if path is None else working(f"tracing {kernel} in blocks {plan.blocks}")
+    with writer(path) as out, quiet:
         write(plan, form, out)
 
 

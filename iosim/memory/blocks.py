@@ -184,6 +184,7 @@ class Value(OnChip):
             machine.most_unnamed(self)
 
     def take(self) -> Array | None:
+        """The numbers, once, before the next tile begins or ends."""
         m = self.machine
         if self.epoch != m.epoch:
             raise DeadValue(self._obituary())
@@ -219,9 +220,10 @@ class Block(OnChip):
         self.label, self.tile, self.version = label, machine.tile, 0
 
     def take(self) -> Array | None:
+        """The numbers, while the tile is open; observers hear of the region that they were loaded from."""
         if not self.tile.open:
             raise DeadValue(
-                f"{self.label}{self.shape} was released when its tile ended; load it again, or carry its value in a block made outside the loop"
+                f"{self!r} was released when its tile ended; load it again, or carry its value in a block made outside the loop"
             )
         if self.origin is not None and self.machine.observers and self.version == 0:
             array, box = self.origin
@@ -273,6 +275,7 @@ class Transposed(Value):
         self.block, self.version = block, block.version
 
     def take(self) -> Array | None:
+        """The numbers of the block, if they are still there."""
         if self.version != self.block.version:
             raise DeadValue(f"{self.block!r} was overwritten since it was transposed: give the transpose room with m.let(x.T, name)")
         return Value.take(self)

@@ -56,6 +56,7 @@ class Hbm(Address):
 
     @property
     def words(self) -> int:
+        """Its elements."""
         return self.shape[0] * self.shape[1]
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> Region:
@@ -102,12 +103,12 @@ class Hbm(Address):
             raise NotWritten(f"{self!r} is an output but {where} was never written; store every tile of it")
 
     def _gap(self, axis: int) -> str:
-        reached = 0
-        for start, stop in sorted(map(tuple, np.concatenate([np.zeros((1, 2), np.int64), *self.covered[axis]]).tolist())):
-            if start > reached:
-                break
-            reached = max(reached, stop)
-        return f"{('row', 'column')[axis]} {reached}" if reached < self.shape[axis] else ""
+        spans = np.concatenate([np.zeros((1, 2), np.int64), *self.covered[axis]])
+        start, stop = spans[spans[:, 0].argsort()].T
+        reached = np.maximum.accumulate(stop)
+        torn = np.flatnonzero(start[1:] > reached[:-1])
+        end = int(reached[torn[0] if len(torn) else -1])
+        return f"{('row', 'column')[axis]} {end}" if end < self.shape[axis] else ""
 
 
 class Region(Address):
@@ -143,7 +144,9 @@ class Region(Address):
         if isinstance(part, slice) and part.start is part.stop is part.step is None:
             return 0, length
         if not isinstance(part, Tile):
-            raise LoopMisuse(f"{array!r} was indexed with {part!r}; index HBM arrays with a tile of m.tiles(...), or with : for a whole axis")
+            raise LoopMisuse(
+                f"{array!r} was indexed with {part!r}; index HBM arrays with a tile of m.tiles(...), or with : for a whole axis"
+            )
         part.check()
         if part.root is not array.machine.root:
             raise BadInput(f"{array!r} was indexed with a tile of another machine; two machines never meet")

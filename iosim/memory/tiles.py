@@ -28,6 +28,7 @@ class Group:
 
     @property
     def count(self) -> int:
+        """How many tiles."""
         return int((self.stop - self.first).sum())
 
     def indices(self) -> Sequence[int] | Int:
@@ -164,8 +165,11 @@ def kinds(n: int, b: int, runs: Runs) -> Iterator[tuple[int, int, Group]]:
 
 def sample(group: Group, limit: int) -> list[int]:
     """Up to ``limit`` members besides the first, spread over the group, its last one among them."""
-    members, others = group.indices(), group.count - 1
-    picks = np.unique(np.linspace(others, min(1, others), min(limit, others)).astype(np.int64))
+    others = group.count - 1
+    if limit == 0 or others == 0:
+        return []
+    members = group.indices()
+    picks = np.unique(np.linspace(others, 1, min(limit, others)).astype(np.int64))
     return [int(members[pick]) for pick in picks]
 
 
@@ -176,7 +180,9 @@ def whole_axis(n: int, b: int) -> Runs:
 
 def misfit(n: int, b: int, first: int, stop: int) -> BadInput:
     """What is wrong with runs that were made for another axis."""
-    return BadInput(f"seen= visits tiles {first} to {stop - 1} but an axis of {n} cut into {b} has {-(-n // b)}; make the grid for these blocks")
+    return BadInput(
+        f"seen= visits tiles {first} to {stop - 1} but an axis of {n} cut into {b} has {-(-n // b)}; make the grid for these blocks"
+    )
 
 
 def compare(known: Notes, found: Notes) -> None:

@@ -1,0 +1,49 @@
+"""``iosim trace``: the events of the machine, as lines, as one document and as rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from iosim import KERNELS, Attention, simulate, trace
+from iosim.cli import main
+
+PROBLEM = "--n 50 --nk 60 --d 4 --sram 400 --causal"
+
+
+def answer(capsys: pytest.CaptureFixture[str], line: str) -> str:
+    assert main(line.split()) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_lines_are_the_events(capsys: pytest.CaptureFixture[str], kernel: str) -> None:
+    found = [json.loads(line) for line in answer(capsys, f"trace {kernel} {PROBLEM}").splitlines()]
+    problem = Attention(n=50, nk=60, d=4, causal=True)
+    assert found == json.loads(json.dumps([asdict(event) for event in trace(kernel, problem, sram=400)]))
+    report = simulate(kernel, problem, sram=400)
+    assert sum(event["words"] for event in found if event["kind"] == "load") == report.reads
+    assert sum(event["words"] for event in found if event["kind"] in ("store", "init")) == report.writes
+    assert max(event["sram"] for event in found) == report.peak_sram
+
+
+def test_one_document_and_rows_hold_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [json.loads(line) for line in answer(capsys, f"trace flash2 {PROBLEM}").splitlines()]
+    assert json.loads(answer(capsys, f"trace flash2 {PROBLEM} --json")) == lines
+    rows = list(csv.DictReader(io.StringIO(answer(capsys, f"trace flash2 {PROBLEM} --csv"))))
+    assert [(row["kind"], row["name"], int(row["words"])) for row in rows] == [(e["kind"], e["name"], e["words"]) for e in lines]
+    assert rows[0]["box"] == "0:50 0:4"
+
+
+def test_a_file_holds_what_would_be_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    printed = answer(capsys, f"trace flash {PROBLEM}")
+    assert answer(capsys, f"trace flash {PROBLEM} --out {tmp_path / 'events.jsonl'}") == ""
+    assert (tmp_path / "events.jsonl").read_text(encoding="utf-8") == printed
+    assert len(list(tmp_path.iterdir())) == 1
