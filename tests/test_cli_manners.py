@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from iosim import theory
-from iosim.cli import main
+from iosim.cli import main, progress
 from iosim.cli.files import whole_file
 from iosim.cli.group import COMMANDS
 
@@ -261,6 +261,16 @@ def test_help_loads_neither_matplotlib_nor_rich() -> None:
     code = "import sys; from iosim.cli import main; main([]); main(['curve']); print({'matplotlib', 'rich'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "set()"
+
+
+def test_progress_loses_no_step_and_keeps_standard_output_clean(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", -1.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress.working("thinking"):
+        assert list(progress.steps(range(5), 5, "counting")) == [0, 1, 2, 3, 4]
+    assert capsys.readouterr().out == ""
 
 
 def test_every_command_is_one_module() -> None:

@@ -43,5 +43,5 @@ def bare(axes: Axes) -> None:
 def write(figure: Figure, file: BinaryIO, kind: str) -> None:
     """Store a figure as "png", "svg" or "pdf"; the same figure gives the same bytes."""
     undated = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
-    with mpl.rc_context({"svg.hashsalt": "iosim", "svg.fonttype": "none"}):
+    with mpl.rc_context({"svg.hashsalt": "iosim"}):
         figure.savefig(file, format=kind, dpi=160, metadata=undated)
