@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from iosim.compare import check_some_have, options_of
 from iosim.errors import BadInput, SramOverflow
@@ -13,6 +13,9 @@ from iosim.plan import BlockChoice, Given, Overflow, make_plan
 from iosim.run import report
 from iosim.specs import Attention
 from iosim.units import Capacity, capacity
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 Record = dict[str, object]
 Point = tuple[str, Attention, Capacity, BlockChoice, Overflow | None, Given]

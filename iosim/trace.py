@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import TextIO
@@ -26,6 +25,8 @@ def trace(
 
 def line(event: Event) -> str:
     """An event as one line of JSON."""
+    import json
+
     return json.dumps(asdict(event), separators=(",", ":"))
 
 

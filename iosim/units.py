@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Literal
 
 from iosim.errors import BadInput
@@ -72,7 +71,8 @@ def capacity(size: Capacity | int | str) -> Capacity:
     match = _SIZE.fullmatch(size)
     if match is None or (match[2] and match[2].lower() not in _BY_LOWER):
         raise BadInput(f"cannot read the size {size!r}; write words as 12288, or bytes with a suffix of {' '.join(SUFFIXES)}")
-    amount = Fraction(match[1]) * _BY_LOWER.get(match[2].lower(), 1)
-    if amount.denominator != 1 or amount < 1:
+    digits, _, decimals = match[1].partition(".")
+    amount, rest = divmod(int(digits + decimals) * _BY_LOWER.get(match[2].lower(), 1), 10 ** len(decimals))
+    if rest or amount < 1:
         raise BadInput(f"the size {size!r} is not a whole number >= 1 of {'bytes' if match[2] else 'words'}")
-    return Capacity(int(amount), "bytes" if match[2] else "words")
+    return Capacity(amount, "bytes" if match[2] else "words")

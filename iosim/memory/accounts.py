@@ -34,23 +34,21 @@ class Accounts:
         if self.tile.notes is not None:
             self.tile.notes.deeds.append(deed)
 
-    def count_matmul(self, rows: int, inner: int, cols: int) -> None:
-        """2 r k c operations."""
-        self.matmul += 2 * rows * inner * cols * self.times
-        if self.check:
-            self.did("matmul", rows, inner, cols)
-
-    def count_elementwise(self, words: int) -> None:
-        """One operation an element."""
+    def count_elementwise(self, shape: tuple[int, int]) -> int:
+        """One operation an element; returns how many elements there are."""
+        words = shape[0] * shape[1]
         self.elementwise += words * self.times
         if self.check:
-            self.did("elementwise", words)
+            self.did("elementwise", *shape)
+        return words
 
-    def count_exp(self, words: int) -> None:
-        """One exponential or logarithm an element."""
+    def count_exp(self, shape: tuple[int, int]) -> int:
+        """One exponential or logarithm an element; returns how many elements there are."""
+        words = shape[0] * shape[1]
         self.exp += words * self.times
         if self.check:
-            self.did("exp", words)
+            self.did("exp", *shape)
+        return words
 
     def most_unnamed(self, value: Value) -> None:
         """Note a new record of unnamed words; raises :class:`RegisterOverflow` above ``registers``."""

@@ -41,10 +41,11 @@ def elementwise(fn: Callable[..., Array]) -> Callable[[OnChip, Operand], Value]:
                 out = y.data
         else:
             b = number(y)
-        m.elementwise += shape[0] * shape[1] * m.times
+        words = shape[0] * shape[1]
+        m.elementwise += words * m.times
         if m.check:
             m.did("elementwise", *shape)
-        return Value(m, shape, None if a is None else fn(a, b, out=out))
+        return Value(m, shape, None if a is None else fn(a, b, out=out), words)
 
     return operator
 
@@ -88,10 +89,11 @@ def reduction(fn: np.ufunc) -> Callable[[OnChip], Value]:
     def operator(x: OnChip) -> Value:
         m = x.machine
         a = x.take()
-        m.elementwise += x.shape[0] * x.shape[1] * m.times
+        rows, cols = x.shape
+        m.elementwise += rows * cols * m.times
         if m.check:
-            m.did("reduction", *x.shape)
-        return Value(m, (x.shape[0], 1), None if a is None else fn.reduce(a, axis=1, keepdims=True))
+            m.did("reduction", rows, cols)
+        return Value(m, (rows, 1), None if a is None else fn.reduce(a, axis=1, keepdims=True), rows)
 
     return operator
 
@@ -149,8 +151,10 @@ class OnChip:
         if other.machine is not m:
             self.meet(other)
         x, y = self.take(), other.take()
-        m.count_matmul(rows, inner, cols)
-        return Value(m, (rows, cols), None if x is None or y is None else np.matmul(x, y))
+        m.matmul += 2 * rows * inner * cols * m.times
+        if m.check:
+            m.did("matmul", rows, inner, cols)
+        return Value(m, (rows, cols), None if x is None or y is None else np.matmul(x, y), rows * cols)
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise BadInput(
@@ -175,12 +179,11 @@ class Value(OnChip):
     __slots__ = ("epoch", "held")
     label = VALUE
 
-    def __init__(self, machine: Machine, shape: Shape, data: Array | None, owned: bool = True) -> None:
+    def __init__(self, machine: Machine, shape: Shape, data: Array | None, words: int, owned: bool = True) -> None:
         self.machine, self.shape, self.data = machine, shape, data
-        self.owned, self.epoch = owned, machine.epoch
-        self.held = held = shape[0] * shape[1]
-        live = machine.live = machine.live + held
-        if live > machine.peak_unnamed or held > machine.largest_unnamed:
+        self.owned, self.epoch, self.held = owned, machine.epoch, words
+        live = machine.live = machine.live + words
+        if live > machine.peak_unnamed or words > machine.largest_unnamed:
             machine.most_unnamed(self)
 
     def take(self) -> Array | None:
@@ -196,7 +199,7 @@ class Value(OnChip):
     def T(self) -> Value:
         """The transpose, in this value's place."""
         x = self.take()
-        return Value(self.machine, self.shape[::-1], x if x is None else x.T if self.owned else x.T.copy())
+        return Value(self.machine, self.shape[::-1], x if x is None else x.T if self.owned else x.T.copy(), self.held)
 
     def _obituary(self) -> str:
         if self.epoch == SPENT:
@@ -214,10 +217,19 @@ class Block(OnChip):
 
     __slots__ = ("label", "origin", "tile", "version")
 
-    def __init__(self, machine: Machine, shape: Shape, data: Array | None, label: str, owned: bool, origin: Origin | None) -> None:
+    def __init__(
+        self, machine: Machine, shape: Shape, data: Array | None, label: str, cost: int, owned: bool, origin: Origin | None = None
+    ) -> None:
         self.machine, self.shape, self.data = machine, shape, data
         self.owned, self.origin = owned, origin
         self.label, self.tile, self.version = label, machine.tile, 0
+        used = machine.used + cost
+        if used > machine.limit:
+            machine.refuse(self, cost)
+        machine.residents.append(self)
+        machine.used = used
+        if used > machine.peak:  # noqa: PLR1730  # calling max takes longer than all of this
+            machine.peak = used
 
     def take(self) -> Array | None:
         """The numbers, while the tile is open; observers hear of the region that they were loaded from."""
@@ -238,7 +250,8 @@ class Block(OnChip):
             raise BadInput(f"cannot write {type(new).__name__} into {self!r}; use a block or a value")
         if new.shape != self.shape:
             raise BadInput(f"cannot write {new.label}{new.shape} into {self.label}{self.shape}")
-        self.meet(new)
+        if new.machine is not self.machine:
+            self.meet(new)
         x = new.take()
         self.version += 1
         self.take()

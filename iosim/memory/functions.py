@@ -11,16 +11,16 @@ from iosim.memory.blocks import OnChip, Operand, Value, elementwise, number, on_
 def exp(x: OnChip) -> Value:
     """e to the x, element by element; counted as ``exp``."""
     m, a = on_chip(x).machine, x.take()
-    m.count_exp(x.words)
-    return Value(m, x.shape, None if a is None else np.exp(a, out=a if x.owned and x.__class__ is Value else None))
+    words = m.count_exp(x.shape)
+    return Value(m, x.shape, None if a is None else np.exp(a, out=a if x.owned and x.__class__ is Value else None), words)
 
 
 def log(x: OnChip) -> Value:
     """The natural logarithm, log 0 = -inf without a warning; counted as ``exp``."""
     m, a = on_chip(x).machine, x.take()
-    m.count_exp(x.words)
+    words = m.count_exp(x.shape)
     with np.errstate(divide="ignore"):
-        return Value(m, x.shape, None if a is None else np.log(a))
+        return Value(m, x.shape, None if a is None else np.log(a), words)
 
 
 def maximum(x: Operand, y: Operand) -> Value:
@@ -38,8 +38,8 @@ def where(keep: OnChip, x: OnChip, otherwise: float) -> Value:
     m, fill = x.machine, number(otherwise)
     x.meet(keep)
     c, a = keep.take(), x.take()
-    m.count_elementwise(x.words)
-    return Value(m, x.shape, None if a is None or c is None else np.where(c, a, fill))
+    words = m.count_elementwise(x.shape)
+    return Value(m, x.shape, None if a is None or c is None else np.where(c, a, fill), words)
 
 
 def finite(x: OnChip) -> Value:
@@ -48,12 +48,12 @@ def finite(x: OnChip) -> Value:
     A running maximum still starts at -inf: this only guards the subtraction for rows that have seen no key.
     """
     m, a = on_chip(x).machine, x.take()
-    m.count_elementwise(x.words)
-    return Value(m, x.shape, None if a is None else np.maximum(a, m.lowest))
+    words = m.count_elementwise(x.shape)
+    return Value(m, x.shape, None if a is None else np.maximum(a, m.lowest), words)
 
 
 def nonzero(x: OnChip) -> Value:
     """``x`` with 0 replaced by 1: the normaliser of a row that attends to nothing, whose sum 0 then stays 0."""
     m, a = on_chip(x).machine, x.take()
-    m.count_elementwise(x.words)
-    return Value(m, x.shape, None if a is None else np.where(np.equal(a, 0), 1, a))
+    words = m.count_elementwise(x.shape)
+    return Value(m, x.shape, None if a is None else np.where(np.equal(a, 0), 1, a), words)

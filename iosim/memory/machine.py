@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,7 +40,7 @@ class Machine(Accounts):
     8000
     """
 
-    __slots__ = ("_known", "arrays", "cost", "dtype", "lowest", "mode", "observers", "overflow", "sram", "unit")
+    __slots__ = ("_known", "arrays", "cost", "dtype", "limit", "lowest", "mode", "observers", "sram", "unit")
 
     def __init__(
         self,
@@ -58,7 +59,8 @@ class Machine(Accounts):
         size = None if sram is None else capacity(sram)
         self.sram = None if size is None else size.amount
         self.unit: Unit = "words" if size is None else size.unit
-        self.mode, self.overflow, self.observers = mode, overflow, tuple(observers)
+        self.limit = math.inf if size is None or overflow == "record" else size.amount
+        self.mode, self.observers = mode, tuple(observers)
         self.dtype = dtypes.storage(accumulator)
         self.cost = self.dtype.itemsize if self.unit == "bytes" else 1
         self.lowest = np.array(np.finfo(self.dtype).min, self.dtype)
@@ -91,8 +93,7 @@ class Machine(Accounts):
         shape = bottom - top, right - left
         words = shape[0] * shape[1]
         data = array.read(box, self.dtype)
-        block = Block(self, shape, data, array.name, not array.lends, (array, box))
-        self._give_room(block, words * array.cost)
+        block = Block(self, shape, data, array.name, words * array.cost, not array.lends, (array, box))
         array.reads += words * self.times
         if self.check:
             self.did("load", array.name, *shape)
@@ -121,7 +122,10 @@ class Machine(Accounts):
     def full(self, fill: float, rows: int, cols: int, *, name: str) -> Block:
         """A block of one number, with room for ``rows * cols`` words until the tile ends."""
         shape = whole("rows", rows), whole("cols", cols)
-        return self._room_for(shape, np.full(shape, fill, self.dtype) if self.mode == "execute" else None, name)
+        block = self._room_for(shape, None, name)  # made after there is room for it
+        if self.mode == "execute":
+            block.data = np.full(shape, fill, self.dtype)
+        return block
 
     def empty(self, rows: int, cols: int, *, name: str) -> Block:
         """A block that was never written: it holds NaN."""
@@ -140,9 +144,9 @@ class Machine(Accounts):
         """``rule`` of every pair of a row of tile ``i`` and a row of tile ``j``, computed from their indices: no words move."""
         i.check()
         j.check()
-        self.count_elementwise(i.size * j.size)
+        words = self.count_elementwise((i.size, j.size))
         rows, cols = (np.arange(t.start, t.start + t.size) for t in (i, j))
-        return Value(self, (i.size, j.size), rule(rows[:, None], cols[None, :]) if self.mode == "execute" else None, owned=False)
+        return Value(self, (i.size, j.size), rule(rows[:, None], cols[None, :]) if self.mode == "execute" else None, words, owned=False)
 
     def tiles(self, n: int, b: int, *, seen: Runs | None = None) -> Tiles:
         """Cut ``range(n)`` into tiles of ``b`` rows, the last one short; ``seen`` limits the loop to some of them (see :mod:`iosim.masks`)."""
@@ -197,6 +201,13 @@ class Machine(Accounts):
             peak_hbm_bytes=sum(a.words * a.itemsize for a in self.arrays.values()),
         )
 
+    def refuse(self, block: Block, cost: int) -> NoReturn:
+        """Raise :class:`SramOverflow`: what ``block`` costs is more than is free."""
+        residents = ", ".join(map(repr, self.residents)) or "nothing"
+        raise SramOverflow(
+            f"{block!r} needs {cost} {self.unit} but {self.limit - self.used} of {self.limit} are free; resident: {residents}"
+        )
+
     def emit(self, kind: Kind, name: str, box: Box, words: int, itemsize: int) -> None:
         """Tell every observer."""
         event = Event(kind, name, box, words, itemsize, self.times, self.used)
@@ -226,23 +237,10 @@ class Machine(Accounts):
         return BadInput(f"{region!r} is not a region of HBM; index an array with tiles, as in m.load(Q[i])")
 
     def _room_for(self, shape: Shape, data: Array | None, name: str, owned: bool = True) -> Block:
-        block = Block(self, shape, data, name, owned, None)
         words = shape[0] * shape[1]
-        self._give_room(block, words * self.cost)
+        block = Block(self, shape, data, name, words * self.cost, owned)
         if self.check:
             self.did("room", name, *shape)
         if self.observers:
             self.emit("alloc", name, ((0, shape[0]), (0, shape[1])), words, self.dtype.itemsize)
         return block
-
-    def _give_room(self, block: Block, cost: int) -> None:
-        used = self.used + cost
-        if self.sram is not None and used > self.sram and self.overflow == "error":
-            residents = ", ".join(map(repr, self.residents)) or "nothing"
-            raise SramOverflow(
-                f"{block!r} needs {cost} {self.unit} but {self.sram - self.used} of {self.sram} are free; resident: {residents}"
-            )
-        self.residents.append(block)
-        self.used = used
-        if used > self.peak:
-            self.peak = used
