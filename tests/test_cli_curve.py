@@ -19,6 +19,11 @@ from iosim.errors import BadInput
 from iosim.sweep import Record
 
 
+@pytest.fixture(autouse=True)
+def hundred_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+
+
 def answer(capsys: pytest.CaptureFixture[str], line: str) -> str:
     assert main(line.split()) == 0
     out, err = capsys.readouterr()

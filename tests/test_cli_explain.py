@@ -11,6 +11,11 @@ from iosim import KERNELS, Attention, simulate
 from iosim.cli import main
 
 
+@pytest.fixture(autouse=True)
+def hundred_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+
+
 def answer(capsys: pytest.CaptureFixture[str], line: str) -> str:
     assert main(line.split()) == 0
     out, err = capsys.readouterr()

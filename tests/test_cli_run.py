@@ -21,6 +21,11 @@ KEYS = {
 }  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def hundred_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+
+
 def answer(capsys: pytest.CaptureFixture[str], line: str) -> str:
     assert main(line.split()) == 0
     out, err = capsys.readouterr()

@@ -38,15 +38,15 @@ class Grid:
 
     def row(self, i: Members) -> Runs:
         """Key tiles that query tile ``i`` visits."""
-        return self.by_row.of(i.members)
+        return self.by_row.of(i.members, i)
 
     def col(self, j: Members) -> Runs:
         """Query tiles that key tile ``j`` visits."""
-        return self.by_col.of(j.members)
+        return self.by_col.of(j.members, j)
 
     def unseen(self, i: Members) -> Runs:
         """Key tiles in which no query of tile ``i`` attends to anything."""
-        return self._gaps.of(i.members)
+        return self._gaps.of(i.members, i)
 
     def columns(self, skip_empty: bool = False) -> Runs:
         """Key tiles: all of them, or those that some query tile visits."""

@@ -16,12 +16,13 @@ FIRST = 2  # the first visit that the loop nest pays to this query tile
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Tiles ``first[r] .. stop[r] - 1``, all of kind ``code[r]``, for every run r, summed over ``members`` enclosing tiles."""
+    """Tiles ``first[r] .. stop[r] - 1``, all of kind ``code[r]``, for every run r, summed over the ``members`` of the tile ``owner``."""
 
     first: Int
     stop: Int
     code: Int
     members: int = 1
+    owner: object = None
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         return zip(self.first.tolist(), self.stop.tolist(), self.code.tolist(), strict=True)
@@ -36,13 +37,13 @@ class Table:
     stop: Int
     code: Int
 
-    def of(self, members: Sequence[int] | Int) -> Runs:
-        """The runs of all ``members`` together."""
+    def of(self, members: Sequence[int] | Int, owner: object = None) -> Runs:
+        """The runs of all ``members`` of the tile ``owner`` together."""
         if isinstance(members, range) and members.step == 1:
             part: slice | Int = slice(self.pointer[members.start], self.pointer[members.stop])
         else:
             part = np.concatenate([np.arange(self.pointer[t], self.pointer[t + 1]) for t in members])
-        return Runs(self.first[part], self.stop[part], self.code[part], len(members))
+        return Runs(self.first[part], self.stop[part], self.code[part], len(members), owner)
 
     def visited(self) -> Int:
         """How many tiles each tile of the axis meets."""

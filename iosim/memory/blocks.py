@@ -29,7 +29,7 @@ def elementwise(fn: Callable[..., Array]) -> Callable[[OnChip, Operand], Value]:
         m = x.machine
         shape = x.shape
         a = x.take()
-        out = a if x.owned and x.__class__ is Value else None
+        out = a if x.__class__ is Value else None
         if isinstance(y, OnChip):
             if y.machine is not m:
                 x.meet(y)
@@ -37,7 +37,7 @@ def elementwise(fn: Callable[..., Array]) -> Callable[[OnChip, Operand], Value]:
             if y.shape != shape and y.shape != (shape[0], 1):
                 shape = broadcast(x, y)
                 out = out if shape == x.shape else None
-            if out is None and y.__class__ is Value and y.owned and y.shape == shape:
+            if out is None and y.__class__ is Value and y.shape == shape:
                 out = y.data
         else:
             b = number(y)
@@ -99,18 +99,14 @@ def reduction(fn: np.ufunc) -> Callable[[OnChip], Value]:
 
 
 class OnChip:
-    """A two-dimensional value on chip, opaque, with arithmetic; ``data`` is None when the machine computes no numbers.
+    """A two-dimensional value on chip, opaque, with arithmetic; ``data`` is None when the machine computes no numbers."""
 
-    ``owned`` says that nobody else can see its buffer, so that it may be overwritten.
-    """
-
-    __slots__ = ("data", "machine", "owned", "shape")
+    __slots__ = ("data", "machine", "shape")
     __array_priority__ = 1000  # NumPy scalars and arrays on the left leave the operation to this class
 
     machine: Machine
     shape: Shape
     data: Array | None
-    owned: bool
     label: str
 
     @property
@@ -174,14 +170,17 @@ Operand = OnChip | float
 
 
 class Value(OnChip):
-    """An intermediate of one expression: no name, no room. It is used exactly once, before the next tile begins or ends."""
+    """An intermediate of one expression: no name, no room. It is used exactly once, before the next tile begins or ends.
+
+    Nobody else sees its buffer, so the operation that uses it may reuse that.
+    """
 
     __slots__ = ("epoch", "held")
     label = VALUE
 
-    def __init__(self, machine: Machine, shape: Shape, data: Array | None, words: int, owned: bool = True) -> None:
+    def __init__(self, machine: Machine, shape: Shape, data: Array | None, words: int) -> None:
         self.machine, self.shape, self.data = machine, shape, data
-        self.owned, self.epoch, self.held = owned, machine.epoch, words
+        self.epoch, self.held = machine.epoch, words
         live = machine.live = machine.live + words
         if live > machine.peak_unnamed or words > machine.largest_unnamed:
             machine.most_unnamed(self)
@@ -199,7 +198,7 @@ class Value(OnChip):
     def T(self) -> Value:
         """The transpose, in this value's place."""
         x = self.take()
-        return Value(self.machine, self.shape[::-1], x if x is None else x.T if self.owned else x.T.copy(), self.held)
+        return Value(self.machine, self.shape[::-1], x if x is None else x.T if self.__class__ is Value else x.T.copy(), self.words)
 
     def _obituary(self) -> str:
         if self.epoch == SPENT:
@@ -213,9 +212,12 @@ class Value(OnChip):
 
 
 class Block(OnChip):
-    """A value with a name and room in SRAM, until the tile in which it was made ends; it can be overwritten in place."""
+    """A value with a name and room in SRAM, until the tile in which it was made ends; it can be overwritten in place.
 
-    __slots__ = ("label", "origin", "tile", "version")
+    ``owned`` says that nobody else sees its buffer, so that it may be overwritten.
+    """
+
+    __slots__ = ("label", "origin", "owned", "tile", "version")
 
     def __init__(
         self, machine: Machine, shape: Shape, data: Array | None, label: str, cost: int, owned: bool, origin: Origin | None = None
@@ -255,7 +257,7 @@ class Block(OnChip):
         x = new.take()
         self.version += 1
         self.take()
-        self.data = x if x is None or (new.__class__ is Value and new.owned) else x.copy()
+        self.data = x if x is None or new.__class__ is Value else x.copy()
         self.owned = True
         if self.origin is not None:
             self.squeeze(self.origin[0].narrow)
@@ -284,7 +286,7 @@ class Transposed(Value):
     def __init__(self, block: Block) -> None:
         x = block.take()
         self.machine, self.shape, self.data = block.machine, block.shape[::-1], None if x is None else x.T
-        self.owned, self.epoch, self.held = False, block.machine.epoch, 0
+        self.epoch, self.held = block.machine.epoch, 0
         self.block, self.version = block, block.version
 
     def take(self) -> Array | None:

@@ -12,7 +12,7 @@ def exp(x: OnChip) -> Value:
     """e to the x, element by element; counted as ``exp``."""
     m, a = on_chip(x).machine, x.take()
     words = m.count_exp(x.shape)
-    return Value(m, x.shape, None if a is None else np.exp(a, out=a if x.owned and x.__class__ is Value else None), words)
+    return Value(m, x.shape, None if a is None else np.exp(a, out=a if x.__class__ is Value else None), words)
 
 
 def log(x: OnChip) -> Value:

@@ -13,11 +13,11 @@ from iosim import dtypes
 from iosim.errors import BadInput, LoopMisuse, SramOverflow
 from iosim.masks.runs import Int, Runs
 from iosim.memory.accounts import Accounts
-from iosim.memory.blocks import Array, Block, OnChip, Shape, Value
+from iosim.memory.blocks import Array, Block, OnChip, Shape, Value, number, on_chip
 from iosim.memory.counts import Counts, Flops, Traffic
 from iosim.memory.events import Box, Event, Kind, Observer
 from iosim.memory.hbm import Hbm, Region, poison, stored
-from iosim.memory.tiles import Notes, Path, Tile, Tiles, compare, every_tile, one_of_each_kind, whole_axis
+from iosim.memory.tiles import Notes, Path, Tile, Tiles, allowed, compare, every_tile, independent, one_of_each_kind, whole_axis
 from iosim.units import Capacity, Unit, capacity, whole
 
 Mode = Literal["execute", "trace", "count"]
@@ -61,7 +61,9 @@ class Machine(Accounts):
         self.unit: Unit = "words" if size is None else size.unit
         self.limit = math.inf if size is None or overflow == "record" else size.amount
         self.mode, self.observers = mode, tuple(observers)
-        self.dtype = dtypes.storage(accumulator)
+        if accumulator not in ("float32", "float64"):
+            raise BadInput(f"the accumulator must be float32 or float64, not {accumulator!r}")
+        self.dtype = np.dtype(accumulator)
         self.cost = self.dtype.itemsize if self.unit == "bytes" else 1
         self.lowest = np.array(np.finfo(self.dtype).min, self.dtype)
         self.arrays: dict[str, Hbm] = {}
@@ -74,11 +76,14 @@ class Machine(Accounts):
         """
         if self.mode == "execute" and data is None:
             raise BadInput(f"{name} is an input but no data was given; execute mode computes with real numbers")
+        shape = self._free(name, shape)
         values = stored(name, shape, data, dtype or str(self.dtype)) if self.mode == "execute" and data is not None else None
         return self._declare(name, shape, dtype, values, "input")
 
     def output(self, name: str, shape: Shape, *, dtype: str | None = None) -> Hbm:
         """Declare an HBM array ``(rows, cols)`` that the listing fills; it starts as NaN and must be written whole."""
+        shape = self._free(name, shape)
+        dtypes.checked(dtype or str(self.dtype))
         values = poison(shape, dtype or str(self.dtype)) if self.mode == "execute" else None
         array = self._declare(name, shape, dtype, values, "output")
         array.written = None if self.mode == "count" else np.zeros(shape, dtype=bool)
@@ -115,16 +120,16 @@ class Machine(Accounts):
         array.writes += value.words * self.times
         array.init_writes += value.words * self.times if init else 0
         if self.check:
-            self.did("store", array.name, *shape)
+            self.did("init" if init else "store", array.name, *shape)
         if self.observers:
             self.emit("init" if init else "store", array.name, box, value.words, array.itemsize)
 
     def full(self, fill: float, rows: int, cols: int, *, name: str) -> Block:
         """A block of one number, with room for ``rows * cols`` words until the tile ends."""
-        shape = whole("rows", rows), whole("cols", cols)
+        shape, value = (whole("rows", rows), whole("cols", cols)), number(fill)
         block = self._room_for(shape, None, name)  # made after there is room for it
         if self.mode == "execute":
-            block.data = np.full(shape, fill, self.dtype)
+            block.data = np.full(shape, value, self.dtype)
         return block
 
     def empty(self, rows: int, cols: int, *, name: str) -> Block:
@@ -133,29 +138,34 @@ class Machine(Accounts):
 
     def let(self, value: OnChip, name: str) -> Block:
         """Give a value a name and room, until the tile ends; a block is copied, an unnamed value moves in."""
-        if value.machine is not self:
+        if on_chip(value).machine is not self:
             raise BadInput(f"{value!r} belongs to another machine; two machines never meet")
         data = value.take()
-        if value.__class__ is Value or data is None:
-            return self._room_for(value.shape, data, name, value.owned)
-        return self._room_for(value.shape, data.copy(), name)
+        return self._room_for(value.shape, data if data is None or value.__class__ is Value else data.copy(), name)
 
     def pairs(self, rule: Callable[[Int, Int], NDArray[np.bool_]], i: Tile, j: Tile) -> Value:
         """``rule`` of every pair of a row of tile ``i`` and a row of tile ``j``, computed from their indices: no words move."""
-        i.check()
-        j.check()
+        for tile in (i, j):
+            if not isinstance(tile, Tile) or tile.root is not self.root:
+                raise BadInput(f"pairs needs two tiles of this machine, not {tile!r}")
+            tile.check()
         words = self.count_elementwise((i.size, j.size))
-        rows, cols = (np.arange(t.start, t.start + t.size) for t in (i, j))
-        return Value(self, (i.size, j.size), rule(rows[:, None], cols[None, :]) if self.mode == "execute" else None, words, owned=False)
+        return Value(self, (i.size, j.size), allowed(rule, i, j).astype(self.dtype) if self.mode == "execute" else None, words)
 
     def tiles(self, n: int, b: int, *, seen: Runs | None = None) -> Tiles:
         """Cut ``range(n)`` into tiles of ``b`` rows, the last one short; ``seen`` limits the loop to some of them (see :mod:`iosim.masks`)."""
         n, b = whole("the axis", n), whole("the tile height", b)
+        if seen is not None and not isinstance(seen, Runs):
+            raise BadInput(f"seen must be runs of tiles, as from grid.row(i), not {type(seen).__name__}")
         runs = whole_axis(n, b) if seen is None else seen
-        number = self._count_loop(n, b) if self.check else 0
+        if runs.owner is not None:
+            independent(self.tile, runs.owner)
+        elif runs.members != 1:
+            raise BadInput(f"seen sums over {runs.members} tiles but names none; ask a grid for it, as in grid.row(i)")
+        place = self._count_loop(n, b, runs) if self.check else 0
         if self.mode == "count":
-            return Tiles(self, n, b, one_of_each_kind(n, b, runs, self.times // runs.members, self.check), number)
-        return Tiles(self, n, b, every_tile(n, b, runs), number)
+            return Tiles(self, n, b, one_of_each_kind(n, b, runs, self.times // runs.members, self.check), place, runs.owner)
+        return Tiles(self, n, b, every_tile(n, b, runs), place, runs.owner)
 
     def enter(self, tile: Tile, number: int, code: int) -> None:
         """Open a tile: what is made from now on lives in it. Called by the loop."""
@@ -176,12 +186,12 @@ class Machine(Accounts):
         if tile.notes is not None:
             compare(self._known.setdefault(tile.notes.path, tile.notes), tile.notes)
         tile.open = False
-        self.tile, self.times = tile.parent, tile.parent.times
         self.used, self.live = tile.used, 0
         del self.residents[tile.mark :]
         self.epoch += 1
         if self.observers:
             self.emit("end", "tile", (), 0, 0)
+        self.tile, self.times = tile.parent, tile.parent.times
 
     def finish(self) -> Counts:
         """End the run and return its counts; raises if a loop was left early or an output element never written."""
@@ -208,6 +218,9 @@ class Machine(Accounts):
             f"{block!r} needs {cost} {self.unit} but {self.limit - self.used} of {self.limit} are free; resident: {residents}"
         )
 
+    def __reduce_ex__(self, _: object) -> NoReturn:
+        raise BadInput("a machine can be neither copied nor pickled; build another one")
+
     def emit(self, kind: Kind, name: str, box: Box, words: int, itemsize: int) -> None:
         """Tell every observer."""
         event = Event(kind, name, box, words, itemsize, self.times, self.used)
@@ -215,16 +228,24 @@ class Machine(Accounts):
             observe(event)
 
     def _declare(self, name: str, shape: Shape, dtype: str | None, values: Array | None, kind: Literal["input", "output"]) -> Hbm:
-        if name in self.arrays:
-            raise BadInput(f"an HBM array named {name!r} exists already; it has shape {self.arrays[name].shape}")
-        rows, cols = (whole(f"the shape of {name}", size) for size in shape)
         itemsize = 1 if dtype == "bool" else dtypes.itemsize(dtype or str(self.dtype))
-        array = self.arrays[name] = Hbm(self, name, (rows, cols), itemsize, values, kind == "input")
-        self.emit(kind, name, ((0, rows), (0, cols)), array.words, itemsize)
+        if itemsize > self.dtype.itemsize:
+            raise BadInput(f"{name} is {dtype} but the machine computes in {self.dtype}; build it with accumulator={dtype!r}")
+        array = self.arrays[name] = Hbm(self, name, shape, itemsize, values, kind == "input")
+        self.emit(kind, name, ((0, shape[0]), (0, shape[1])), array.words, itemsize)
         return array
 
-    def _count_loop(self, n: int, b: int) -> int:
-        self.did("loop", n, b)
+    def _free(self, name: str, shape: Shape) -> Shape:
+        if self.tile is not self.root:
+            raise LoopMisuse(f"{name} was declared inside a loop; declare HBM arrays before the loops")
+        if not isinstance(name, str) or name in self.arrays:
+            raise BadInput(f"an HBM array needs a name of its own, not {name!r}; taken: {', '.join(self.arrays) or 'none'}")
+        if not isinstance(shape, tuple) or len(shape) != 2:
+            raise BadInput(f"{name} has shape {shape!r}; HBM arrays are (rows, cols)")
+        return whole(f"rows of {name}", shape[0]), whole(f"cols of {name}", shape[1])
+
+    def _count_loop(self, n: int, b: int, runs: Runs) -> int:
+        self.did("loop", n, b, "seen" if runs.owner is not None else str(list(runs)))
         notes = self.tile.notes
         if notes is None:
             return 0
@@ -236,9 +257,9 @@ class Machine(Accounts):
             return BadInput(f"{region.array.name} belongs to another machine; two machines never meet")
         return BadInput(f"{region!r} is not a region of HBM; index an array with tiles, as in m.load(Q[i])")
 
-    def _room_for(self, shape: Shape, data: Array | None, name: str, owned: bool = True) -> Block:
+    def _room_for(self, shape: Shape, data: Array | None, name: str) -> Block:
         words = shape[0] * shape[1]
-        block = Block(self, shape, data, name, words * self.cost, owned)
+        block = Block(self, shape, data, name, words * self.cost, True)
         if self.check:
             self.did("room", name, *shape)
         if self.observers:

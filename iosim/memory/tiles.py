@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iosim.errors import BadInput, KindMismatch, LoopMisuse
 from iosim.masks.runs import FIRST, FULL, Int, Runs
@@ -58,12 +59,14 @@ class Tile:
     its place: in count mode one tile stands for all of its kind.
     """
 
-    __slots__ = ("axis", "first", "full", "group", "height", "mark", "notes", "open", "parent", "root", "size", "start", "times", "used")
+    __slots__ = (
+        "axis", "first", "full", "group", "height", "mark", "notes", "open", "owner", "parent", "root", "size", "start", "times", "used",
+    )  # fmt: skip
 
-    def __init__(self, parent: Tile | None, visit: Visit, axis: int, height: int) -> None:
+    def __init__(self, parent: Tile | None, visit: Visit, axis: int, height: int, owner: object = None) -> None:
         self.start, self.size, code, self.times, self.group = visit
         self.full, self.first = code & FULL != 0, code & FIRST != 0
-        self.parent, self.axis, self.height = parent, axis, height
+        self.parent, self.axis, self.height, self.owner = parent, axis, height, owner
         self.root: Tile = self if parent is None else parent.root
         self.open = True
         self.notes: Notes | None = None
@@ -94,6 +97,18 @@ class Tile:
             )
 
 
+def independent(inner: Tile, owner: object) -> None:
+    """Raise :class:`LoopMisuse` unless ``owner`` is open, and no loop inside it was limited by it already: only then do counts multiply."""
+    tile: Tile | None = inner
+    while tile is not owner:
+        if tile is None or tile.owner is owner:
+            raise LoopMisuse(
+                "seen= was asked of a tile that is not open, or that limits a loop around this one already; "
+                "ask it of an open tile, and write loops that depend on one tile one after the other, not nested"
+            )
+        tile = tile.parent
+
+
 class Tiles:
     """A loop over tiles: opens one, and closes it before the next.
 
@@ -101,12 +116,12 @@ class Tiles:
     loop around it, or when the machine finishes.
     """
 
-    __slots__ = ("axis", "height", "home", "machine", "number", "started", "tile", "visits")
+    __slots__ = ("axis", "height", "home", "machine", "number", "owner", "started", "tile", "visits")
 
-    def __init__(self, machine: Machine, axis: int, height: int, visits: Iterator[Visit], number: int = 0) -> None:
+    def __init__(self, machine: Machine, axis: int, height: int, visits: Iterator[Visit], number: int = 0, owner: object = None) -> None:
         self.machine, self.axis, self.height, self.visits, self.home = machine, axis, height, visits, machine.tile
         self.tile: Tile | None = None
-        self.started, self.number = False, number
+        self.started, self.number, self.owner = False, number, owner
 
     def __iter__(self) -> Tiles:
         if self.started or self.machine.tile is not self.home:
@@ -124,7 +139,7 @@ class Tiles:
         visit = next(self.visits, None)
         if visit is None:
             raise StopIteration
-        tile = self.tile = Tile(self.home, visit, self.axis, self.height)
+        tile = self.tile = Tile(self.home, visit, self.axis, self.height, self.owner)
         m.enter(tile, self.number, visit[2])
         return tile
 
@@ -183,6 +198,15 @@ def misfit(n: int, b: int, first: int, stop: int) -> BadInput:
     return BadInput(
         f"seen= visits tiles {first} to {stop - 1} but an axis of {n} cut into {b} has {-(-n // b)}; make the grid for these blocks"
     )
+
+
+def allowed(rule: Callable[[Int, Int], NDArray[np.bool_]], i: Tile, j: Tile) -> NDArray[np.bool_]:
+    """What ``rule`` says of every pair of a row of ``i`` and a row of ``j``; raises :class:`BadInput` unless it says booleans."""
+    rows, cols = (np.arange(t.start, t.start + t.size) for t in (i, j))
+    keep = np.asarray(rule(rows[:, None], cols[None, :]))
+    if keep.dtype != np.bool_ or keep.shape not in {(i.size, j.size), (i.size, 1), (1, j.size), (1, 1), ()}:
+        raise BadInput(f"the rule of m.pairs gave {keep.dtype} of shape {keep.shape}; it must give booleans of shape {(i.size, j.size)}")
+    return np.broadcast_to(keep, (i.size, j.size))
 
 
 def compare(known: Notes, found: Notes) -> None:
