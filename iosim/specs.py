@@ -127,7 +127,9 @@ class Attention:
         if blocks is None:
             return
         if not isinstance(blocks, BlockMask):
-            raise BadInput(f"block_mask must be a BlockMask, not {type(blocks).__name__}; see BlockMask.from_dense and iosim.masks.patterns")
+            raise BadInput(
+                f"block_mask must be a BlockMask, not {type(blocks).__name__}; see BlockMask.from_dense and iosim.masks.patterns"
+            )
         if (blocks.n, blocks.nk) != (self.n, self.nk):
             raise BadInput(f"the block mask covers {blocks.n} x {blocks.nk} pairs but the problem has {self.n} x {self.nk}")
         if blocks.partial and self.band is None and self.mask is None:

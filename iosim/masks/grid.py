@@ -22,8 +22,12 @@ Rule = Callable[[Int, Int], Bool]
 class Members(Protocol):
     """A tile of a loop, or the group of tiles that it stands for."""
 
+    height: int
+    axis: int
+
     @property
-    def members(self) -> Sequence[int] | Int: ...
+    def members(self) -> Sequence[int] | Int:
+        """Their indices."""
 
 
 class Grid:
@@ -33,32 +37,37 @@ class Grid:
     runs also say where a query tile is met for the first time by an outer loop over keys.
     """
 
-    def __init__(self, shape: tuple[int, int], by_row: Table, by_col: Table) -> None:
-        self.shape, self.by_row, self.by_col = shape, by_row, by_col
+    def __init__(self, problem: Attention, blocks: Blocks, by_row: Table, by_col: Table) -> None:
+        self.rows, self.cols = (problem.n, blocks.rows), (problem.nk, blocks.cols)
+        self.by_row, self.by_col = by_row, by_col
 
     def row(self, i: Members) -> Runs:
         """Key tiles that query tile ``i`` visits."""
-        return self.by_row.of(i.members, i)
+        return self.by_row.of(_cut(i, "query", self.rows), i)
 
     def col(self, j: Members) -> Runs:
         """Query tiles that key tile ``j`` visits."""
-        return self.by_col.of(j.members, j)
+        return self.by_col.of(_cut(j, "key", self.cols), j)
 
     def unseen(self, i: Members) -> Runs:
         """Key tiles in which no query of tile ``i`` attends to anything."""
-        return self._gaps.of(i.members, i)
+        return self._gaps.of(_cut(i, "query", self.rows), i)
 
     def columns(self, skip_empty: bool = False) -> Runs:
         """Key tiles: all of them, or those that some query tile visits."""
-        return _chosen(self.by_col.visited() > 0 if skip_empty else np.ones(self.shape[1], dtype=bool))
+        return _chosen(self.by_col.visited() > 0 if skip_empty else np.ones(self._columns, dtype=bool))
 
     def unvisited_rows(self) -> Runs:
         """Query tiles that no key tile visits."""
         return _chosen(self.by_row.visited() == 0)
 
+    @property
+    def _columns(self) -> int:
+        return len(self.by_col.pointer) - 1
+
     @cached_property
     def _gaps(self) -> Table:
-        return complement(self.by_row, self.shape[1])
+        return complement(self.by_row, self._columns)
 
 
 def grid(problem: Attention, blocks: Blocks, *, skip: bool = True) -> Grid:
@@ -68,12 +77,12 @@ def grid(problem: Attention, blocks: Blocks, *, skip: bool = True) -> Grid:
     """
     shape = -(-problem.n // blocks.rows), -(-problem.nk // blocks.cols)
     if problem.masked and not skip:
-        return _everything(shape)
+        return Grid(problem, blocks, *_everything(shape))
     if problem.mask is not None:
-        return _of_entries(shape, *_element_entries(problem, problem.mask, blocks))
+        return Grid(problem, blocks, *_of_entries(shape, *_element_entries(problem, problem.mask, blocks)))
     if problem.block_mask is not None:
-        return _of_entries(shape, *_block_entries(problem, problem.block_mask, blocks))
-    return _of_band(problem, shape, blocks)
+        return Grid(problem, blocks, *_of_entries(shape, *_block_entries(problem, problem.block_mask, blocks)))
+    return Grid(problem, blocks, *_of_band(problem, shape, blocks))
 
 
 def check_grid(mask: BlockMask, blocks: Blocks) -> None:
@@ -114,19 +123,28 @@ def index_rule(problem: Attention, *, with_blocks: bool = False) -> IndexRule | 
     return IndexRule(problem.nk - problem.n, problem.band, block_mask)
 
 
+def _cut(tile: Members, axis: str, size: tuple[int, int]) -> Sequence[int] | Int:
+    if (tile.axis, tile.height) != size:
+        raise BadInput(
+            f"the grid has {axis} tiles of {size[1]} out of {size[0]} rows but was asked for a tile of {tile.height} out of {tile.axis}; "
+            f"loop over m.tiles({size[0]}, {size[1]})"
+        )
+    return tile.members
+
+
 def _chosen(keep: Bool) -> Runs:
     index = np.flatnonzero(keep)
     table = table_of_entries(np.zeros_like(index), index, np.full_like(index, FULL), 1)
     return table.of(range(1))
 
 
-def _everything(shape: tuple[int, int]) -> Grid:
+def _everything(shape: tuple[int, int]) -> tuple[Table, Table]:
     rows, cols = (np.zeros(size, dtype=np.int64) for size in shape)
     met_first = np.where(np.arange(shape[1]) == 0, shape[0], 0)
-    return Grid(shape, table_of_intervals(rows, rows + shape[1], []), table_of_intervals(cols, cols + shape[0], [(cols, met_first, FIRST)]))
+    return table_of_intervals(rows, rows + shape[1], []), table_of_intervals(cols, cols + shape[0], [(cols, met_first, FIRST)])
 
 
-def _of_band(problem: Attention, shape: tuple[int, int], blocks: Blocks) -> Grid:
+def _of_band(problem: Attention, shape: tuple[int, int], blocks: Blocks) -> tuple[Table, Table]:
     left, right = problem.band or (-1, -1)
     begin, end, full = spans(problem.n, problem.nk, blocks.rows, blocks.cols, left, right)
     by_row = table_of_intervals(begin, end, [(*full, FULL)])
@@ -134,7 +152,7 @@ def _of_band(problem: Attention, shape: tuple[int, int], blocks: Blocks) -> Grid
     columns, offset = np.arange(shape[1]), met[0] if len(met) else 0
     first = offset + np.searchsorted(begin[met], columns, "left"), offset + np.searchsorted(begin[met], columns, "right")
     begin, end, full = spans(problem.nk, problem.n, blocks.cols, blocks.rows, right, left)
-    return Grid(shape, by_row, table_of_intervals(begin, end, [(*full, FULL), (*first, FIRST)]))
+    return by_row, table_of_intervals(begin, end, [(*full, FULL), (*first, FIRST)])
 
 
 def spans(n: int, nk: int, rows: int, cols: int, left: int, right: int) -> tuple[Int, Int, tuple[Int, Int]]:
@@ -154,12 +172,12 @@ def spans(n: int, nk: int, rows: int, cols: int, left: int, right: int) -> tuple
     return begin, np.where(low < high, end, begin), full
 
 
-def _of_entries(shape: tuple[int, int], i: Int, j: Int, full: Bool) -> Grid:
+def _of_entries(shape: tuple[int, int], i: Int, j: Int, full: Bool) -> tuple[Table, Table]:
     order = np.lexsort((i, j))
     met_first = np.concatenate([[True], np.diff(i) > 0])[: len(i)]
     code = np.where(full, FULL, 0).astype(np.int64) | np.where(met_first, FIRST, 0)
     by_row = table_of_entries(i, j, code & FULL, shape[0])
-    return Grid(shape, by_row, table_of_entries(j[order], i[order], code[order], shape[1]))
+    return by_row, table_of_entries(j[order], i[order], code[order], shape[1])
 
 
 def _element_entries(problem: Attention, mask: Bool, blocks: Blocks) -> tuple[Int, Int, Bool]:

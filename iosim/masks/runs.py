@@ -86,3 +86,8 @@ def complement(table: Table, length: int) -> Table:
 
 def _pointer(lengths: Int) -> Int:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def whole_axis(n: int, b: int) -> Runs:
+    """All tiles of an axis, each full."""
+    return Runs(np.array([0]), np.array([-(-n // b)]), np.array([FULL]))

@@ -15,8 +15,8 @@ class Accounts:
     """Counters of one machine, and the tile that is open: everything counts as often as that tile stands for."""
 
     __slots__ = (
-        "check", "elementwise", "epoch", "exp", "largest_unnamed", "live", "matmul", "peak", "peak_unnamed", "registers", "residents", "root",
-        "tile", "times", "used",
+        "check", "elementwise", "epoch", "exp", "largest_unnamed", "live", "matmul", "peak", "peak_unnamed", "registers", "residents",
+        "root", "tile", "times", "used",
     )  # fmt: skip
 
     def __init__(self, registers: int | None, check: int) -> None:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from iosim.errors import BadInput, DeadValue
 from iosim.memory.events import Box
-from iosim.memory.hbm import Hbm, rounded
+from iosim.memory.hbm import Hbm
+from iosim.storage import rounded
 
 if TYPE_CHECKING:
     from iosim.memory.machine import Machine

@@ -13,10 +13,10 @@ Kind = Literal["input", "output", "begin", "end", "load", "alloc", "store", "ini
 class Event:
     """One thing that a machine did, ``times`` identical repetitions of it.
 
-    ``input`` / ``output`` declare an HBM array; ``begin`` / ``end`` bracket a tile, at whose end all that was made inside it is released;
-    ``load`` and ``store`` (or ``init``, a store that only initialises) move the region ``box`` of array ``name``; ``alloc`` gives a computed
-    value room; ``use`` says that an operation read the on-chip copy of a region. ``box`` holds (start, stop) per axis, ``words`` counts
-    elements of ``itemsize`` bytes, ``sram`` is what is occupied afterwards, in the machine's unit.
+    ``input`` / ``output`` declare an HBM array; ``begin`` / ``end`` bracket a tile, at whose end all that was made inside it is
+    released; ``load`` and ``store`` (or ``init``, a store that only initialises) move the region ``box`` of array ``name``; ``alloc`` gives
+    a computed value room; ``use`` says that an operation read the on-chip copy of a region. ``box`` holds (start, stop) per axis,
+    ``words`` counts elements of ``itemsize`` bytes, ``sram`` is what is occupied afterwards, in the machine's unit.
     """
 
     kind: Kind
@@ -31,4 +31,5 @@ class Event:
 class Observer(Protocol):
     """A tracer, an animator, a profiler: anything that can be called with an event."""
 
-    def __call__(self, event: Event, /) -> object: ...
+    def __call__(self, event: Event, /) -> object:
+        """See one event."""

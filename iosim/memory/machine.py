@@ -11,13 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from iosim import dtypes
 from iosim.errors import BadInput, LoopMisuse, SramOverflow
-from iosim.masks.runs import Int, Runs
+from iosim.masks.runs import Int, Runs, whole_axis
+from iosim.masks.visits import every_tile, one_of_each_kind
 from iosim.memory.accounts import Accounts
 from iosim.memory.blocks import Array, Block, OnChip, Shape, Value, number, on_chip
 from iosim.memory.counts import Counts, Flops, Traffic
 from iosim.memory.events import Box, Event, Kind, Observer
-from iosim.memory.hbm import Hbm, Region, poison, stored
-from iosim.memory.tiles import Notes, Path, Tile, Tiles, allowed, compare, every_tile, independent, one_of_each_kind, whole_axis
+from iosim.memory.hbm import Hbm, Region
+from iosim.memory.tiles import Notes, Path, Tile, Tiles, allowed, compare, independent
+from iosim.storage import poison, stored
 from iosim.units import Capacity, Unit, capacity, whole
 
 Mode = Literal["execute", "trace", "count"]
@@ -26,10 +28,10 @@ Mode = Literal["execute", "trace", "count"]
 class Machine(Accounts):
     """A two-level memory on which a listing runs; how it was built decides what running means.
 
-    ``sram``: its capacity (words, "100KiB", or None for unbounded). ``mode``: "execute" visits every tile with real numbers, "trace" visits
-    every tile without them, "count" visits one tile of each kind and multiplies. ``overflow="record"`` runs on past the capacity and reports
-    by how much. ``registers`` caps the unnamed words that live at once. ``check`` makes count mode visit up to that many other tiles of each
-    kind and compare what they do. ``observers`` are called with every :class:`Event`.
+    ``sram``: its capacity (words, "100KiB", or None for unbounded). ``mode``: "execute" visits every tile with real numbers, "trace"
+    visits every tile without them, "count" visits one tile of each kind and multiplies. ``overflow="record"`` runs on past the capacity
+    and reports by how much. ``registers`` caps the unnamed words that live at once. ``check`` makes count mode visit up to that many
+    other tiles of each kind and compare what they do. ``observers`` are called with every :class:`Event`.
 
     >>> m = Machine(sram=4096, mode="count")
     >>> X, Y = m.input("X", (1000, 8)), m.output("Y", (1000, 8))
@@ -153,7 +155,7 @@ class Machine(Accounts):
         return Value(self, (i.size, j.size), allowed(rule, i, j).astype(self.dtype) if self.mode == "execute" else None, words)
 
     def tiles(self, n: int, b: int, *, seen: Runs | None = None) -> Tiles:
-        """Cut ``range(n)`` into tiles of ``b`` rows, the last one short; ``seen`` limits the loop to some of them (see :mod:`iosim.masks`)."""
+        """Cut ``range(n)`` into tiles of ``b`` rows, the last one short; ``seen`` limits the loop to some (see :mod:`iosim.masks`)."""
         n, b = whole("the axis", n), whole("the tile height", b)
         if seen is not None and not isinstance(seen, Runs):
             raise BadInput(f"seen must be runs of tiles, as from grid.row(i), not {type(seen).__name__}")
