@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from iosim.memory import Counts, Flops, Traffic
 from iosim.plan import Plan
 from iosim.specs import Attention, Blocks
-from iosim.tables import Cell, table
+from iosim.tables import Cell, described, table
 from iosim.theory import Moved
 from iosim.units import Capacity
 
@@ -150,10 +150,7 @@ class Report:
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
     def _title(self) -> str:
-        p = self.problem
-        sizes = f"n={p.n} d={p.d}" + (f" nk={p.nk}" if p.nk != p.n else "") + (f" dv={p.dv}" if p.dv != p.d else "")
-        heads = f", {p.batch} x {p.heads} heads" if p.instances > 1 else ""
-        return f"{self.kernel}: {sizes} {p.dtype}{_rules(p)}{heads}, SRAM {self.sram}, blocks {self.blocks} (Br x Bc)"
+        return f"{self.kernel}: {described(self.problem)}, SRAM {self.sram}, blocks {self.blocks} (Br x Bc)"
 
     def _rows(self) -> list[list[Cell]]:
         rows: list[list[Cell]] = []
@@ -185,12 +182,3 @@ class Report:
 
 def _verdict(equal: bool) -> str:
     return "equal" if equal else "DIFFER"
-
-
-def _rules(problem: Attention) -> str:
-    parts = ["causal"] if problem.causal else []
-    parts += [f"window {problem.window[0]},{problem.window[1]}"] if problem.window else []
-    parts += ["element mask"] if problem.mask is not None else []
-    if problem.block_mask is not None:
-        parts.append(f"block mask with {problem.block_mask.nnz} of {problem.block_mask.grid[0] * problem.block_mask.grid[1]} tiles")
-    return " " + ", ".join(parts) if parts else ""

@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iosim import Attention, BadInput, Blocks, BlockMask, Machine, SramOverflow, capacity, compare, problem_of, simulate, sweep
+from iosim import Attention, BadInput, BlockMask, Blocks, Machine, SramOverflow, capacity, compare, problem_of, simulate, sweep
 from iosim.errors import MissingExtra
 
-ANY: Any = None
 GOOD = np.zeros((4, 3))
+
+
+def raw(value: Any) -> Any:
+    """A value that mypy would refuse."""
+    return value
 
 
 def two(*shape: int) -> np.ndarray[Any, Any]:
@@ -29,33 +33,36 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "no numbers": (lambda: problem_of(np.array([["a"]]), np.array([["a"]]), np.array([["a"]])), "numbers"),
     "complex numbers": (lambda: problem_of(GOOD * 1j, GOOD, GOOD), "real"),
     "unknown rule": (lambda: problem_of(GOOD, GOOD, GOOD, casual=True), "casual"),
-    "inputs of another size": (lambda: simulate("flash2", Attention(n=5, d=3), inputs=(GOOD, GOOD, GOOD)), "n = 4 but the problem has n = 5"),
+    "inputs of another size": (
+        lambda: simulate("flash2", Attention(n=5, d=3), inputs=(GOOD, GOOD, GOOD)),
+        "n = 4 but the problem has n = 5",
+    ),
     "two inputs": (lambda: simulate("flash2", Attention(n=4, d=3), inputs=(GOOD, GOOD)), "not 2 arrays"),
     "n of zero": (lambda: Attention(n=0, d=3), "n must be a whole number >= 1, not 0"),
-    "n of a half": (lambda: Attention(n=ANY or 0.5, d=3), "not 0.5"),
+    "n of a half": (lambda: Attention(n=raw(0.5), d=3), "not 0.5"),
     "n of True": (lambda: Attention(n=True, d=3), "not True"),
     "negative nk": (lambda: Attention(n=4, d=3, nk=-1), "nk must be a whole number"),
     "nk of zero": (lambda: Attention(n=4, d=3, nk=0), "nk must be a whole number"),
     "unknown dtype": (lambda: Attention(n=4, d=3, dtype="int8"), "known: float16"),
     "nan scale": (lambda: Attention(n=4, d=3, scale=float("nan")), "finite number or None"),
-    "causal as a word": (lambda: Attention(n=4, d=3, causal=ANY or "yes"), "True or False"),
-    "window of one": (lambda: Attention(n=4, d=3, window=ANY or (1,)), r"\(left, right\)"),
+    "causal as a word": (lambda: Attention(n=4, d=3, causal=raw("yes")), "True or False"),
+    "window of one": (lambda: Attention(n=4, d=3, window=raw((1,))), r"\(left, right\)"),
     "window below -1": (lambda: Attention(n=4, d=3, window=(-2, 0)), "window left"),
-    "integer mask": (lambda: Attention(n=4, d=3, mask=ANY or np.ones((4, 4), int)), "boolean"),
+    "integer mask": (lambda: Attention(n=4, d=3, mask=raw(np.ones((4, 4), int))), "boolean"),
     "mask of another shape": (lambda: Attention(n=4, d=3, mask=np.ones((4, 3), bool)), r"\(4, 3\).*\(4, 4\)"),
     "block mask of other sizes": (
         lambda: Attention(n=4, d=3, block_mask=BlockMask.from_dense(np.ones((1, 1), bool), 5, 5, 5, 5)),
         "5 x 5 pairs but the problem has 4 x 4",
     ),
-    "block mask that is none": (lambda: Attention(n=4, d=3, block_mask=ANY or np.ones((2, 2), bool)), "BlockMask"),
+    "block mask that is none": (lambda: Attention(n=4, d=3, block_mask=raw(np.ones((2, 2), bool))), "BlockMask"),
     "Br of zero": (lambda: Blocks(0, 4), "Br must be a whole number >= 1, not 0"),
     "Bc of -1": (lambda: simulate("flash2", Attention(n=4, d=3), blocks=(4, -1)), "Bc must be a whole number"),
-    "Br of 1.5": (lambda: simulate("flash2", Attention(n=4, d=3), blocks=ANY or (1.5, 2)), "Br must be a whole number"),
-    "three blocks": (lambda: simulate("flash2", Attention(n=4, d=3), blocks=ANY or (1, 2, 3)), r"\(Br, Bc\)"),
-    "unknown block rule": (lambda: simulate("flash2", Attention(n=4, d=3), blocks=ANY or "biggest"), "'fit', 'paper', 'best'"),
+    "Br of 1.5": (lambda: simulate("flash2", Attention(n=4, d=3), blocks=raw((1.5, 2))), "Br must be a whole number"),
+    "three blocks": (lambda: simulate("flash2", Attention(n=4, d=3), blocks=raw((1, 2, 3))), r"\(Br, Bc\)"),
+    "unknown block rule": (lambda: simulate("flash2", Attention(n=4, d=3), blocks=raw("biggest")), "'fit', 'paper', 'best'"),
     "M of zero": (lambda: simulate("flash2", Attention(n=4, d=3), sram=0), "whole number >= 1, not 0"),
     "negative M": (lambda: simulate("flash2", Attention(n=4, d=3), sram=-5), "whole number >= 1, not -5"),
-    "fractional M": (lambda: simulate("flash2", Attention(n=4, d=3), sram=ANY or 1.5), "not 1.5"),
+    "fractional M": (lambda: simulate("flash2", Attention(n=4, d=3), sram=raw(1.5)), "not 1.5"),
     "unknown suffix": (lambda: capacity("10XB"), "suffix of B KB MB GB KiB MiB GiB"),
     "a suffix alone": (lambda: capacity("KiB"), "cannot read the size"),
     "a fraction of a byte": (lambda: capacity("1.0001KB"), "not a whole number"),
@@ -64,12 +71,15 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "unknown kernel in sweep": (lambda: sweep(Attention(n=4, d=3), ["flash9"]), "known: standard"),
     "no kernel": (lambda: compare(Attention(n=4, d=3), []), "at least one"),
     "unknown option": (lambda: simulate("flash2", Attention(n=4, d=3), tile="big"), "unknown option 'tile'"),
-    "another kernel's option": (lambda: simulate("flash2", Attention(n=4, d=3), reuse="ideal"), "flash2 has no option 'reuse'; it has: skip"),
+    "another kernel's option": (
+        lambda: simulate("flash2", Attention(n=4, d=3), reuse="ideal"),
+        "no option 'reuse'; it has: skip",
+    ),
     "unknown value": (lambda: simulate("flash", Attention(n=4, d=3), first_pass="never"), "'load' or 'create'"),
     "skip as a word": (lambda: simulate("flash", Attention(n=4, d=3), skip="no"), "True or False"),
-    "unknown overflow": (lambda: simulate("flash", Attention(n=4, d=3), overflow=ANY or "ignore"), "'error' or 'record'"),
+    "unknown overflow": (lambda: simulate("flash", Attention(n=4, d=3), overflow=raw("ignore")), "'error' or 'record'"),
     "M too small for any tile": (lambda: simulate("flash2", Attention(n=40, d=30), sram=100), "smallest SRAM for any blocks is 125 words"),
-    "unknown machine mode": (lambda: Machine(mode=ANY or "guess"), "execute, trace or count"),
+    "unknown machine mode": (lambda: Machine(mode=raw("guess")), "execute, trace or count"),
 }
 
 

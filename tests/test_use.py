@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from iosim_reference import replay
 
-from iosim import KERNELS, Attention, BadInput, compare, problem_of, random_inputs, simulate, sweep, trace
+from iosim import KERNELS, Attention, BadInput, Capacity, compare, problem_of, random_inputs, simulate, sweep, trace
 from iosim.testing import random_case
 from iosim.trace import write_lines
+from iosim_reference import replay
 
 SMALL = Attention(n=50, d=8)
 
@@ -86,7 +86,8 @@ def test_an_option_applies_to_the_kernels_that_have_it() -> None:
 
 
 def test_an_executor_gives_the_same_records() -> None:
-    problem, sizes = Attention(n=256, d=16, causal=True), [600, 2000, "16KiB"]
+    problem = Attention(n=256, d=16, causal=True)
+    sizes: list[Capacity | int | str] = [600, 2000, "16KiB"]
     here = sweep(problem, n=[64, 256], sram=sizes)
     with ThreadPoolExecutor(2) as threads:
         assert sweep(problem, n=[64, 256], sram=sizes, executor=threads) == here
@@ -118,7 +119,7 @@ def test_a_trace_as_json_lines_is_what_the_replayer_reads() -> None:
     seen = replay(events, sram=2000)
     report = simulate("flash", SMALL, sram=2000)
     assert (seen.reads, seen.writes, seen.peak_words) == (report.reads, report.writes, report.peak_sram)
-    assert [asdict(event) for event in trace("flash", SMALL, sram=2000)][0]["kind"] == events[0]["kind"] == "input"
+    assert next(asdict(event) for event in trace("flash", SMALL, sram=2000))["kind"] == events[0]["kind"] == "input"
 
 
 @given(st.integers(0, 2**32), st.sampled_from(sorted(KERNELS)))

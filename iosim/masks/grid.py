@@ -104,6 +104,7 @@ class IndexRule:
     block_mask: BlockMask | None = None
 
     def __call__(self, rows: Int, cols: Int) -> Bool:
+        """For every pair of ``rows`` (r, 1) and ``cols`` (1, c)."""
         keep = np.ones(np.broadcast_shapes(rows.shape, cols.shape), dtype=bool)
         left, right = self.band or (-1, -1)
         if left >= 0:

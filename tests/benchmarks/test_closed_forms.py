@@ -16,18 +16,14 @@ CAPACITIES = np.arange(1000, 1000 + POINTS)
 
 
 @pytest.mark.parametrize("kernel", theory.KERNELS)
-def test_words_over_n(
-    kernel: str, turns: Callable[..., list[list[float]]], figure: Callable[[str, float, str], None]
-) -> None:
+def test_words_over_n(kernel: str, turns: Callable[..., list[list[float]]], figure: Callable[[str, float, str], None]) -> None:
     """All words of one head for a million N; d = 64, 64x64."""
     [seconds] = turns(lambda: theory.dense_words(kernel, n=LENGTHS, d=64, Br=64, Bc=64), rounds=9)
     figure("million points/s", POINTS / median(seconds) / 1e6, ">= 10")
 
 
 @pytest.mark.parametrize("kernel", theory.KERNELS)
-def test_words_over_m(
-    kernel: str, turns: Callable[..., list[list[float]]], figure: Callable[[str, float, str], None]
-) -> None:
+def test_words_over_m(kernel: str, turns: Callable[..., list[list[float]]], figure: Callable[[str, float, str], None]) -> None:
     """The largest blocks that fit for a million M, and the words that they move; N = 4096, d = 64."""
 
     def blocks_and_words() -> None:
