@@ -55,19 +55,19 @@ def _quiet() -> Iterator[None]:
 
 @pytest.fixture
 def turns(benchmark: Benchmark) -> Callable[..., list[list[float]]]:
-    """Call several runs in turn, A B C A B C ..., after two rounds of warming up; returns the seconds of each. The first is pytest-benchmark's.
+    """Call several runs in turn, A B C A B C ..., after some rounds of warming up; returns the seconds of each.
 
-    Whatever slows the computer down for a while slows all of them down, so that their ratios stay.
+    Whatever slows the computer down for a while slows all of them down, so that their ratios stay. The first is in pytest-benchmark's table.
     """
 
-    def take_turns(first: Run, *others: Run, rounds: int = 31) -> list[list[float]]:
+    def take_turns(first: Run, *others: Run, rounds: int = 31, warmup: int = 2) -> list[list[float]]:
         watches = [Watch(run) for run in (first, *others)]
 
         def call_others() -> None:
             for watch in watches[1:]:
                 watch()
 
-        benchmark.pedantic(watches[0], setup=call_others, rounds=rounds, warmup_rounds=2)
+        benchmark.pedantic(watches[0], setup=call_others, rounds=rounds, warmup_rounds=warmup)
         return [watch.seconds[-rounds:] for watch in watches]
 
     return take_turns
@@ -80,7 +80,7 @@ def figure(request: pytest.FixtureRequest, benchmark: Benchmark) -> Callable[[st
     def put(name: str, value: float, goal: str) -> None:
         benchmark.extra_info[name] = {"value": value, "goal": goal}
         test = request.node.name.removeprefix("test_").replace("_", " ")
-        request.config.stash.setdefault(FIGURES, []).append(f"{test:42} {name:38} {value:8.4g}  {goal}".rstrip())
+        request.config.stash.setdefault(FIGURES, []).append(f"{test:42} {name:36} {value:8.4g}  {goal}".rstrip())
 
     return put
 

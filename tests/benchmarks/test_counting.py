@@ -51,5 +51,5 @@ def test_memory_for_a_million_tokens(
 ) -> None:
     """Every kernel through the Python API, closed forms beside the counts, in one interpreter."""
     peaks: list[float] = []
-    turns(lambda: peaks.append(peak_megabytes(COUNT)), rounds=1)
+    turns(lambda: peaks.append(peak_megabytes(COUNT)), rounds=1, warmup=0)
     figure("MB at the peak", max(peaks), "< 200")

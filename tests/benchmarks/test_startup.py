@@ -18,7 +18,7 @@ def test_import_iosim(
     figure("ms beyond import numpy", median(map(float.__sub__, iosim, numpy)) * 1e3, "<= 50")
 
 
-@pytest.mark.parametrize(("argument", "goal"), [("curve", "<= 1.5"), ("--help", "<= 0.4")])
+@pytest.mark.parametrize(("argument", "goal"), [("curve", "<= 1.5"), ("--help", "<= 0.4")], ids=["curve", "help"])
 def test_command_line(
     argument: str,
     goal: str,
@@ -28,5 +28,5 @@ def test_command_line(
 ) -> None:
     """Wall time of `iosim curve` and `iosim --help`, the interpreter's own start included."""
     command, interpreter = turns(lambda: python(COMMAND, argument), lambda: python("pass"), rounds=9)
-    figure(f"s of iosim {argument}", median(command), goal)
-    figure("s of starting Python", median(interpreter), "")
+    figure("s", median(command), goal)
+    figure("s of these for Python itself", median(interpreter), "")
