@@ -33,14 +33,14 @@ class Benchmark(Protocol):
 class Watch:
     """A run, and the seconds that each of its calls took."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    def __init__(self, run: Run, clock: Callable[[], float]) -> None:
+        self.run, self.clock = run, clock
         self.seconds: list[float] = []
 
     def __call__(self) -> None:
-        start = time.perf_counter()
+        start = self.clock()
         self.run()
-        self.seconds.append(time.perf_counter() - start)
+        self.seconds.append(self.clock() - start)
 
 
 @pytest.fixture(autouse=True)
@@ -57,11 +57,13 @@ def _quiet() -> Iterator[None]:
 def turns(benchmark: Benchmark) -> Callable[..., list[list[float]]]:
     """Call several runs in turn, A B C A B C ..., after some rounds of warming up; returns the seconds of each.
 
-    Whatever slows the computer down for a while slows all of them down, so that their ratios stay. The first is in pytest-benchmark's table.
+    What slows the computer down for a while slows all of them down, so that their ratios stay. pytest-benchmark's table shows the first.
     """
 
-    def take_turns(first: Run, *others: Run, rounds: int = 31, warmup: int = 2) -> list[list[float]]:
-        watches = [Watch(run) for run in (first, *others)]
+    def take_turns(
+        first: Run, *others: Run, rounds: int = 31, warmup: int = 2, clock: Callable[[], float] = time.perf_counter
+    ) -> list[list[float]]:
+        watches = [Watch(run, clock) for run in (first, *others)]
 
         def call_others() -> None:
             for watch in watches[1:]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from statistics import median
+from time import thread_time
 from typing import NamedTuple
 
 import numpy as np
@@ -106,10 +107,9 @@ def test_the_bare_loop_does_the_same() -> None:
 
 
 def test_executed_and_counted(turns: Callable[..., list[list[float]]], figure: Callable[[str, float, str], None]) -> None:
-    """flash2, N = 1024, d = 64, 64x64, float32, on one BLAS thread."""
-    ours, bare_loop, with_observer = turns(simulated, plain, observed, rounds=61)
+    """flash2, N = 1024, d = 64, 64x64, float32, on one BLAS thread; seconds of that thread, which other processes cannot add to."""
+    ours, bare_loop, with_observer = turns(simulated, plain, observed, rounds=61, clock=thread_time)
     figure("times a bare NumPy loop", median(map(float.__truediv__, ours, bare_loop)), "<= 1.6")
-    figure("the same for the fastest runs", min(ours) / min(bare_loop), "")
     figure("times it with an observer", median(map(float.__truediv__, with_observer, bare_loop)), "<= 3")
 
 
