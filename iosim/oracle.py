@@ -52,9 +52,9 @@ def execute(plan: Plan, heads: Sequence[Values], *, registers: int | None = None
         m = plan.machine("execute", registers=registers)
         arrays = plan.run(m, values)
         counts = m.finish()
-        outputs.append(numbers(arrays["O"]))
+        outputs.append(arrays["O"].data)
         lses.extend(_lse(arrays))
-        truths.append(truth(plan.problem, numbers(arrays["Q"]), numbers(arrays["K"]), numbers(arrays["V"])))
+        truths.append(truth(plan.problem, arrays["Q"].data, arrays["K"].data, arrays["V"].data))
     largest = max(float(np.abs(np.asarray(values["V"], np.float64)).max()) for values in heads)
     return Execution(plan, counts, outputs, lses, truths, largest)
 
@@ -75,16 +75,10 @@ def replayed_equal(plan: Plan, counts: Counts) -> bool:
     return found == {name: (a.reads, a.writes, a.init_writes) for name, a in counts.arrays.items()} and peak == counts.peak_sram
 
 
-def numbers(array: Hbm) -> Array:
-    """What an HBM array holds after an executed run."""
-    assert array.data is not None
-    return array.data
-
-
 def _lse(arrays: dict[str, Hbm]) -> list[Array]:
     if "LSE" in arrays:
-        return [numbers(arrays["LSE"])[:, 0]]
+        return [arrays["LSE"].data[:, 0]]
     if "l" not in arrays:
         return []
     with np.errstate(divide="ignore"):
-        return [numbers(arrays["m"])[:, 0] + np.log(numbers(arrays["l"])[:, 0])]
+        return [arrays["m"].data[:, 0] + np.log(arrays["l"].data[:, 0])]

@@ -143,6 +143,7 @@ class Report:
             "max_error": self.max_error, "error_bound": self.error_bound,
             "predicted_reads": sum(m.reads for m in moved), "predicted_writes": sum(m.writes for m in moved),
             "predicted_peak_sram": self.plan.predicted_peak(), "lower_bound": self.lower_bound, "agreed": dict(self.agreed),
+            "notes": list(self.notes),
         }  # fmt: skip
 
     def __repr__(self) -> str:
@@ -169,7 +170,7 @@ class Report:
         lines.append(f"flops       {self.flops.matmul:,} matmul, {self.flops.elementwise:,} elementwise, {self.flops.exp:,} exp")
         lines.append(f"counts      {', '.join(f'{road} {_verdict(equal)}' for road, equal in self.agreed.items())}")
         if self.max_error is not None:
-            bound = "" if self.error_bound is None else f", bound {self.error_bound:.1e}"
+            bound = f"; no bound is stated for {self.problem.dtype}" if self.error_bound is None else f", bound {self.error_bound:.1e}"
             lines.append(f"values      largest error {self.max_error:.1e} against the float64 oracle{bound}")
         return lines
 

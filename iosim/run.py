@@ -40,8 +40,10 @@ def simulate(
     (fewest words, ragged tiles allowed) or ``(Br, Bc)``. ``execute``: compute real numbers and compare them with the float64 oracle; None
     does so up to n = nk = 16384. ``inputs``: ``(q, k, v)`` of layout (N, d) or (B, H, N, d), all heads of which are executed; None draws
     one head at random from ``seed``. ``replay``: recount the run's event trace independently; None does so up to 20,000 tiles. ``check``:
-    count that many other tiles of each kind too, and compare. ``registers`` caps the unnamed words that live at once. ``options``: those of
-    :class:`Options` that the kernel has. Raises :class:`BadInput`, and :class:`SramOverflow` where a value finds no room.
+    count that many other tiles of each kind too, and compare. ``registers`` caps the unnamed words that live at once. ``options``: the
+    fields of :class:`Options` that the kernel has, as keywords: ``first_pass="create"``.
+
+    Raises :class:`BadInput`, and :class:`SramOverflow` where a value finds no room.
 
     >>> report = simulate("flash2", Attention(n=1024, d=64), sram=49152, blocks=(64, 64))
     >>> report.arrays["K"].reads, report.total, report.sound
@@ -78,14 +80,16 @@ def report(
         from iosim import oracle
 
         agreed["replayed"] = oracle.replayed_equal(plan, counts)
-    notes = () if run or execute is False else (f"counted, not executed: n or nk is above {EXECUTE_UP_TO}",)
+    notes = [] if run or execute is False else [f"counted, not executed: n or nk is above {EXECUTE_UP_TO}"]
+    if run and replay is None and "replayed" not in agreed:
+        notes.append(f"not replayed: there are more than {REPLAY_UP_TO:,} tiles or rows")
     return Report(
         plan=plan,
         counts=counts,
         predicted=predicted,
         lower_bound=theory.compulsory(plan.problem),
         agreed=agreed,
-        notes=plan.notes + notes,
+        notes=(*plan.notes, *notes),
         output=None if run is None else in_layout_of(inputs, plan.problem, run.outputs),
         lse=None if run is None or not run.lses else in_layout_of(inputs, plan.problem, run.lses),
         max_error=None if run is None else run.max_error(),

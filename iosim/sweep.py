@@ -97,6 +97,6 @@ def _unfit(name: str, problem: Attention, size: Capacity, why: str) -> Record:
     missing = (
         "block_rows", "block_cols", "reads", "writes", "total", "read_bytes", "write_bytes", "total_bytes", "arrays", "flops",
         "peak_sram", "peak_hbm", "overflow", "max_error", "error_bound", "predicted_reads", "predicted_writes", "predicted_peak_sram",
-        "lower_bound", "agreed",
+        "lower_bound", "agreed", "notes",
     )  # fmt: skip
     return {**asked, **dict.fromkeys(missing), "error": why}

@@ -119,8 +119,8 @@ def numbers(m: Machine, block: Block, name: str) -> Floats:
 
 
 def data(array: Hbm) -> Floats:
-    assert array.data is not None
-    return np.array(array.data, np.float64)
+    assert array._data is not None
+    return np.array(array._data, np.float64)
 
 
 @given(program=st.lists(statements, max_size=12), seed=st.integers(0, 2**32 - 1))

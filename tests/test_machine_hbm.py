@@ -27,8 +27,8 @@ def wide(dtype: str) -> Machine:
 
 
 def data(array: Hbm) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    assert array.data is not None
-    return array.data.astype(np.float64)
+    assert array._data is not None
+    return array._data.astype(np.float64)
 
 
 # types

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from iosim.cli.findings import sentences
+from iosim.cli.findings import sentences, where
 from iosim.cli.swept import Curve
 from iosim.cli.wrapping import wrapped
 from iosim.tables import table, words
@@ -72,9 +72,18 @@ def legend(curve: Curve, drawn: Sequence[str]) -> list[str]:
 
 
 def remarks(curve: Curve) -> list[str]:
-    """Why some numbers are missing or only recorded."""
+    """Why some numbers are missing, only recorded, or larger than one would think."""
     over = ["! the blocks need more than M: overflow recorded"] if any(any(curve.over(name)) for name in curve.kernels) else []
-    return over + list(dict.fromkeys(reason for name in curve.kernels if (reason := refused(curve, name)) is not None))
+    refusals = dict.fromkeys(reason for name in curve.kernels if (reason := refused(curve, name)) is not None)
+    return [*over, *refusals, *(note for name in curve.kernels for note in noted(curve, name))]
+
+
+def noted(curve: Curve, kernel: str) -> Iterator[str]:
+    """What the library noted of a kernel, and at which points."""
+    column = curve.kernels.index(kernel)
+    notes = [row[column].get("notes") or [] for row in curve.rows]
+    for note in dict.fromkeys(note for found in notes if isinstance(found, list) for note in found):
+        yield f"{kernel} {where(curve, [isinstance(found, list) and note in found for found in notes])}: {note}."
 
 
 def refused(curve: Curve, kernel: str) -> str | None:

@@ -74,11 +74,16 @@ def text_of(made: Report, terms: Sequence[theory.Term], residents: Sequence[Resi
         terms_table(made, terms, width()),
         "",
         f"all heads   {p.instances:,} x {made.total // p.instances:,} = {made.total:,} words",
-        f"grows as    {theory.theta(made.kernel)}, M in words",
+        f"grows as    {theory.theta(made.kernel)}, M in words{' (without a mask)' if p.masked and kernel_is_dense(made) else ''}",
         f"peak SRAM   {made.peak_sram:,} of {made.sram.amount:,} {made.sram.unit}{over}",
         listed(residents, "which is    ", width()),
     ]
     return "\n".join(lines if p.instances > 1 else lines[:5] + lines[6:])
+
+
+def kernel_is_dense(made: Report) -> bool:
+    """Whether the growth law of the kernel speaks of all tiles, not of those of a mask."""
+    return made.kernel != "block-sparse"
 
 
 def terms_table(made: Report, terms: Sequence[theory.Term], width: int) -> str:

@@ -11,7 +11,7 @@ from typing import TextIO, Unpack
 
 import click
 
-from iosim.cli.asked import MOST_BYTES, check_variants, plan_of, problem_of
+from iosim.cli.asked import MOST_BYTES, MOST_TILES, check_variants, plan_of, problem_of
 from iosim.cli.files import whole_file
 from iosim.cli.options import RULES, SIZES, VARIANTS, Command, Given, kernel_argument, takes
 from iosim.cli.progress import working
@@ -36,6 +36,11 @@ def command(kernel: str, **given: Unpack[Given]) -> None:
     """
     check_variants(given, [kernel])
     plan = plan_of(kernel, given, problem_of(given))
+    tiles = -(-plan.problem.n // plan.blocks.rows) * -(-plan.problem.nk // plan.blocks.cols)
+    if tiles > MOST_TILES:
+        raise BadInput(
+            f"a trace of {tiles:,} tiles has more than ten lines each; ask for at most {MOST_TILES:,}, in larger blocks or of smaller N"
+        )
     counts = plan.count()  # refuses what does not fit before the first line
     if counts.peak_hbm > MOST_BYTES:
         raise BadInput(

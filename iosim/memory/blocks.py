@@ -39,7 +39,7 @@ def elementwise(fn: Callable[..., Array]) -> Callable[[OnChip, Operand], Value]:
                 shape = broadcast(x, y)
                 out = out if shape == x.shape else None
             if out is None and y.__class__ is Value and y.shape == shape:
-                out = y.data
+                out = y._data
         else:
             b = number(y)
         words = shape[0] * shape[1]
@@ -69,7 +69,7 @@ def in_place(fn: np.ufunc) -> Callable[[Block, Operand], Block]:
         if m.check:
             m.did("elementwise", *x.shape)
         if a is not None:
-            x.data = fn(a, b, out=a if x.owned else None)
+            x._data = fn(a, b, out=a if x.owned else None)
         x.owned = True
         x.version += 1
         if x.origin is not None:
@@ -100,14 +100,14 @@ def reduction(fn: np.ufunc) -> Callable[[OnChip], Value]:
 
 
 class OnChip:
-    """A two-dimensional value on chip, opaque, with arithmetic; ``data`` is None when the machine computes no numbers."""
+    """A two-dimensional value on chip, opaque, with arithmetic; ``_data`` is None when the machine computes no numbers."""
 
-    __slots__ = ("data", "machine", "shape")
+    __slots__ = ("_data", "machine", "shape")
     __array_priority__ = 1000  # NumPy scalars and arrays on the left leave the operation to this class
 
     machine: Machine
     shape: Shape
-    data: Array | None
+    _data: Array | None
     label: str
 
     @property
@@ -180,7 +180,7 @@ class Value(OnChip):
     label = VALUE
 
     def __init__(self, machine: Machine, shape: Shape, data: Array | None, words: int) -> None:
-        self.machine, self.shape, self.data = machine, shape, data
+        self.machine, self.shape, self._data = machine, shape, data
         self.epoch, self.held = machine.epoch, words
         live = machine.live = machine.live + words
         if live > machine.peak_unnamed or words > machine.largest_unnamed:
@@ -193,7 +193,7 @@ class Value(OnChip):
             raise DeadValue(self._obituary())
         self.epoch = SPENT
         m.live -= self.held
-        return self.data
+        return self._data
 
     @property
     def T(self) -> Value:
@@ -223,7 +223,7 @@ class Block(OnChip):
     def __init__(
         self, machine: Machine, shape: Shape, data: Array | None, label: str, cost: int, owned: bool, origin: Origin | None = None
     ) -> None:
-        self.machine, self.shape, self.data = machine, shape, data
+        self.machine, self.shape, self._data = machine, shape, data
         self.owned, self.origin = owned, origin
         self.label, self.tile, self.version = label, machine.tile, 0
         used = machine.used + cost
@@ -243,7 +243,7 @@ class Block(OnChip):
         if self.origin is not None and self.machine.observers and self.version == 0:
             array, box = self.origin
             self.machine.emit("use", array.name, box, self.words, array.itemsize)
-        return self.data
+        return self._data
 
     def __setitem__(self, index: object, new: OnChip) -> None:
         """``o[...] = value`` overwrites this block: no new room."""
@@ -258,15 +258,15 @@ class Block(OnChip):
         x = new.take()
         self.version += 1
         self.take()
-        self.data = x if x is None or new.__class__ is Value else x.copy()
+        self._data = x if x is None or new.__class__ is Value else x.copy()
         self.owned = True
         if self.origin is not None:
             self.squeeze(self.origin[0].narrow)
 
     def squeeze(self, dtype: np.dtype[np.generic] | None) -> None:
         """Round to ``dtype``: a block that was loaded has room for elements as wide as its array's, whatever is written into it."""
-        if self.data is not None and dtype is not None:
-            self.data = rounded(self.label, self.data, dtype).astype(self.machine.dtype)
+        if self._data is not None and dtype is not None:
+            self._data = rounded(self.label, self._data, dtype).astype(self.machine.dtype)
 
     @property
     def T(self) -> Transposed:
@@ -286,7 +286,7 @@ class Transposed(Value):
 
     def __init__(self, block: Block) -> None:
         x = block.take()
-        self.machine, self.shape, self.data = block.machine, block.shape[::-1], None if x is None else x.T
+        self.machine, self.shape, self._data = block.machine, block.shape[::-1], None if x is None else x.T
         self.epoch, self.held = block.machine.epoch, 0
         self.block, self.version = block, block.version
 

@@ -26,7 +26,9 @@ class Address:
     __slots__ = ()
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise BadInput(f"{self!r} lies in HBM: no arithmetic, no iteration, no copies; load it tile by tile, as in m.load(Q[i])")
+        raise BadInput(
+            f"{self!r} lies in HBM: no arithmetic, no iteration, no copies; load it tile by tile, as in m.load(Q[i]), and read .data after m.finish()"
+        )
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __matmul__ = __rmatmul__ = _refuse
     __array__ = __iter__ = __reduce_ex__ = _refuse
@@ -40,12 +42,12 @@ class Hbm(Address):
     """
 
     __slots__ = (
-        "cost", "covered", "data", "init_writes", "is_input", "itemsize", "lends", "machine", "name", "narrow", "reads", "shape", "writes",
+        "_data", "cost", "covered", "init_writes", "is_input", "itemsize", "lends", "machine", "name", "narrow", "reads", "shape", "writes",
         "written",
     )  # fmt: skip
 
     def __init__(self, machine: Machine, name: str, shape: tuple[int, int], itemsize: int, data: Array | None, is_input: bool) -> None:
-        self.machine, self.name, self.shape, self.itemsize, self.data, self.is_input = machine, name, shape, itemsize, data, is_input
+        self.machine, self.name, self.shape, self.itemsize, self._data, self.is_input = machine, name, shape, itemsize, data, is_input
         self.lends = is_input and (data is None or data.dtype == machine.dtype)
         self.narrow = data.dtype if data is not None and itemsize < machine.dtype.itemsize else None
         self.cost = itemsize if machine.unit == "bytes" else 1
@@ -58,6 +60,13 @@ class Hbm(Address):
         """Its elements."""
         return self.shape[0] * self.shape[1]
 
+    @property
+    def data(self) -> Array:
+        """The numbers, after the machine has finished in execute mode; raises :class:`BadInput` before."""
+        if self._data is None or not self.machine.finished:
+            raise BadInput(f"{self!r} lies in HBM; its numbers can be read after m.finish(), where mode='execute' computed some")
+        return self._data
+
     def __getitem__(self, index: Index | tuple[Index, ...]) -> Region:
         return Region(self, index if isinstance(index, tuple) else (index,))
 
@@ -69,9 +78,9 @@ class Hbm(Address):
         (top, bottom), (left, right) = box
         if self.written is not None and not self.written[top:bottom, left:right].all():
             raise NotWritten(f"{self.name}{_spell(box)} was read before it was written; store it first")
-        if self.data is None:
+        if self._data is None:
             return None
-        part = self.data[top:bottom, left:right]
+        part = self._data[top:bottom, left:right]
         return part if self.lends else part.astype(dtype)
 
     def write(self, box: Box, data: Array | None, region: Region) -> None:
@@ -84,8 +93,8 @@ class Hbm(Address):
                 self.covered[axis].append(region.covered(axis))
         else:
             self.written[top:bottom, left:right] = True
-        if self.data is not None and data is not None:
-            self.data[top:bottom, left:right] = data if data.dtype == self.data.dtype else rounded(self.name, data, self.data.dtype)
+        if self._data is not None and data is not None:
+            self._data[top:bottom, left:right] = data if data.dtype == self._data.dtype else rounded(self.name, data, self._data.dtype)
 
     def check_written(self) -> None:
         """Raise :class:`NotWritten` unless every element of an output was stored to.

@@ -42,7 +42,7 @@ class Machine(Accounts):
     8000
     """
 
-    __slots__ = ("_known", "arrays", "cost", "dtype", "limit", "lowest", "mode", "observers", "sram", "unit")
+    __slots__ = ("_known", "arrays", "cost", "dtype", "finished", "limit", "lowest", "mode", "observers", "sram", "unit")
 
     def __init__(
         self,
@@ -69,6 +69,7 @@ class Machine(Accounts):
         self.cost = self.dtype.itemsize if self.unit == "bytes" else 1
         self.lowest = np.array(np.finfo(self.dtype).min, self.dtype)
         self.arrays: dict[str, Hbm] = {}
+        self.finished = False
         self._known: dict[Path, Notes] = {}
 
     def input(self, name: str, shape: Shape, data: ArrayLike | None = None, *, dtype: str | None = None) -> Hbm:
@@ -131,7 +132,7 @@ class Machine(Accounts):
         shape, value = (whole("rows", rows), whole("cols", cols)), number(fill)
         block = self._room_for(shape, None, name)  # made after there is room for it
         if self.mode == "execute":
-            block.data = np.full(shape, value, self.dtype)
+            block._data = np.full(shape, value, self.dtype)
         return block
 
     def empty(self, rows: int, cols: int, *, name: str) -> Block:
@@ -196,11 +197,15 @@ class Machine(Accounts):
         self.tile, self.times = tile.parent, tile.parent.times
 
     def finish(self) -> Counts:
-        """End the run and return its counts; raises if a loop was left early or an output element never written."""
+        """End the run and return its counts; from now on the numbers of an HBM array are in its ``data``.
+
+        Raises if a loop was left early, or an output element never written.
+        """
         if self.tile is not self.root:
             raise LoopMisuse("a loop over tiles was left by break or return, or never finished; let every loop run to its end")
         for array in self.arrays.values():
             array.check_written()
+        self.finished = True
         return Counts(
             arrays={a.name: Traffic(a.reads, a.writes, a.init_writes, a.itemsize) for a in self.arrays.values()},
             flops=Flops(self.matmul, self.elementwise, self.exp),
