@@ -27,7 +27,8 @@ class Address:
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise BadInput(
-            f"{self!r} lies in HBM: no arithmetic, no iteration, no copies; load it tile by tile, as in m.load(Q[i]), and read .data after m.finish()"
+            f"{self!r} lies in HBM: no arithmetic, no iteration, no copies; load it tile by tile, as in m.load(Q[i]), "
+            "and read its .data after m.finish()"
         )
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __matmul__ = __rmatmul__ = _refuse
