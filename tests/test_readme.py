@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import os
 import re
 import shlex
 import subprocess
@@ -31,7 +32,8 @@ def test_commands_print_what_readme_shows(source_tree: Path) -> None:
     assert len(shown) == 2
     for block in shown:
         command = [sys.executable, "-m", *shlex.split(block["command"])]
-        result = subprocess.run(command, capture_output=True, text=True, check=True)
+        plain = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+        result = subprocess.run(command, capture_output=True, text=True, check=True, env=plain)
         assert re.sub(r"error \S+", "error", result.stdout) == re.sub(r"error \S+", "error", block["output"])
 
 
