@@ -73,9 +73,10 @@ def sample(group: Group, limit: int) -> list[int]:
     others = group.count - 1
     if limit == 0 or others == 0:
         return []
-    members = group.indices()
     picks = np.unique(np.linspace(others, 1, min(limit, others)).astype(np.int64))
-    return [int(members[pick]) for pick in picks]
+    ends = np.cumsum(group.stop - group.first)
+    run = np.searchsorted(ends, picks, side="right")
+    return [int(index) for index in group.stop[run] - (ends[run] - picks)]  # never all indices, of which there may be (N / B)^2
 
 
 def misfit(n: int, b: int, first: int, stop: int) -> BadInput:

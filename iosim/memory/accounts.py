@@ -51,7 +51,7 @@ class Accounts:
         return words
 
     def most_unnamed(self, value: Value) -> None:
-        """Note a new record of unnamed words; raises :class:`RegisterOverflow` above ``registers``."""
+        """Note a record of unnamed words if ``value`` makes one; raises :class:`RegisterOverflow` above ``registers``."""
         self.largest_unnamed = max(self.largest_unnamed, value.held)
         self.peak_unnamed = max(self.peak_unnamed, self.live)
         if self.registers is not None and self.live > self.registers:

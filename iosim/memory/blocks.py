@@ -151,7 +151,7 @@ class OnChip:
         m.matmul += 2 * rows * inner * cols * m.times
         if m.check:
             m.did("matmul", rows, inner, cols)
-        return Value(m, (rows, cols), None if x is None or y is None else np.matmul(x, y), rows * cols)
+        return Value(m, (rows, cols), None if x is None or y is None else np.dot(x, y), rows * cols)
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise BadInput(
@@ -183,7 +183,7 @@ class Value(OnChip):
         self.machine, self.shape, self._data = machine, shape, data
         self.epoch, self.held = machine.epoch, words
         live = machine.live = machine.live + words
-        if live > machine.peak_unnamed or words > machine.largest_unnamed:
+        if live > machine.largest_unnamed:  # else neither record falls: words <= live, and the largest <= the peak
             machine.most_unnamed(self)
 
     def take(self) -> Array | None:
