@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from iosim import dtypes
 from iosim.errors import BadInput
 from iosim.specs import Attention
+from iosim.units import whole
 
 Values = dict[str, NDArray[np.generic]]
 LAYOUT = "(N, d) or (B, H, N, d)"
@@ -19,7 +20,7 @@ RULES = {"scale", "causal", "window", "mask", "block_mask"}
 
 def random_inputs(problem: Attention, seed: int = 0) -> Values:
     """Standard normal Q ``(n, d)``, K ``(nk, d)`` and V ``(nk, dv)`` of one head, in the problem's dtype."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(whole("seed", seed, 0))
     shapes = {"Q": (problem.n, problem.d), "K": (problem.nk, problem.d), "V": (problem.nk, problem.dv)}
     return {name: _frozen(rng.standard_normal(shape, np.float32).astype(dtypes.storage(problem.dtype))) for name, shape in shapes.items()}
 
@@ -36,7 +37,7 @@ def problem_of(q: ArrayLike, k: ArrayLike, v: ArrayLike, **rules: object) -> Att
     unknown = set(rules) - RULES
     if unknown:
         raise BadInput(f"unknown rule {unknown.pop()!r}; known: {', '.join(sorted(RULES))}")
-    arrays = {name: np.asarray(array) for name, array in (("q", q), ("k", k), ("v", v))}
+    arrays = {name: array_of(name, array) for name, array in (("q", q), ("k", k), ("v", v))}
     for name, array in arrays.items():
         if array.ndim not in (2, 4):
             raise BadInput(f"{name} has shape {array.shape}, {array.ndim} dimensions; the layout is {LAYOUT}")
@@ -56,14 +57,23 @@ def problem_of(q: ArrayLike, k: ArrayLike, v: ArrayLike, **rules: object) -> Att
     return replace(problem, **rules)  # type: ignore[arg-type]  # replace() checks the names, Attention the values
 
 
+def array_of(name: str, values: ArrayLike) -> NDArray[np.generic]:
+    """``values`` as an array; raises :class:`BadInput` for rows of different lengths."""
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise BadInput(f"{name} cannot be read as an array: {error}") from None
+
+
 def heads_of(problem: Attention, inputs: Sequence[ArrayLike]) -> list[Values]:
     """The given ``(q, k, v)`` as one dictionary a head, checked against ``problem``."""
-    if len(inputs) != 3:
-        raise BadInput(f"inputs must be (q, k, v), not {len(inputs)} arrays")
-    found = problem_of(*inputs)
+    if not hasattr(inputs, "__len__") or len(inputs) != 3:
+        found = f"{len(inputs)} arrays" if hasattr(inputs, "__len__") else repr(inputs)
+        raise BadInput(f"inputs must be (q, k, v), not {found}")
+    given = problem_of(*inputs)
     for name in ("n", "nk", "d", "dv", "batch", "heads"):
-        if getattr(found, name) != getattr(problem, name):
-            raise BadInput(f"the inputs have {name} = {getattr(found, name)} but the problem has {name} = {getattr(problem, name)}")
+        if getattr(given, name) != getattr(problem, name):
+            raise BadInput(f"the inputs have {name} = {getattr(given, name)} but the problem has {name} = {getattr(problem, name)}")
     shaped = [np.asarray(array).reshape(-1, *np.shape(array)[-2:]) for array in inputs]
     return [dict(zip("QKV", head, strict=True)) for head in zip(*shaped, strict=True)]
 

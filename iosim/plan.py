@@ -73,6 +73,8 @@ def make_plan(
 
     Overflow is recorded, not raised, where that is asked, for the paper's printed blocks, and for the ideal reuse that no SRAM holds.
     """
+    if not isinstance(problem, Attention):
+        raise BadInput(f"the problem must be an Attention, not {type(problem).__name__}")
     if overflow not in (None, "error", "record"):
         raise BadInput(f"overflow must be 'error' or 'record', not {overflow!r}")
     size = capacity(sram)

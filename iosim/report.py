@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +20,10 @@ from iosim.units import Capacity
 class Report:
     """What one kernel moved on one problem, all heads together; words are array elements.
 
-    ``arrays[name].reads / .writes / .init_writes`` (initialisation is included in writes) and ``predicted[name]``, the closed form of each;
-    ``flops.matmul / .elementwise / .exp``; ``output`` and ``lse`` in the layout of the inputs, ``max_error`` against the float64 oracle and
-    the ``error_bound`` it must keep (None where nothing was executed, or no bound is stated for the dtype). ``agreed`` names the roads to
-    the counts and whether each gave the same; ``counts`` holds those of one head.
+    ``arrays[name].reads / .writes / .init_writes`` (initialisation is included in writes) and ``predicted[name]``, the closed form of
+    each; ``flops.matmul / .elementwise / .exp``; ``output`` and ``lse`` in the layout of the inputs; ``max_error`` and ``max_lse_error``
+    against the float64 oracle, with the bounds that they must keep (None where nothing was executed, or no bound is stated for the
+    dtype). ``agreed`` names the roads to the counts and whether each gave the same; ``counts`` holds those of one head.
     """
 
     plan: Plan
@@ -35,6 +36,8 @@ class Report:
     lse: NDArray[np.generic] | None = None
     max_error: float | None = None
     error_bound: float | None = None
+    max_lse_error: float | None = None
+    lse_error_bound: float | None = None
 
     def __post_init__(self) -> None:
         times = self.plan.problem.instances
@@ -125,8 +128,8 @@ class Report:
     @property
     def sound(self) -> bool:
         """Whether every road agreed and the values kept their bound."""
-        kept = self.max_error is None or self.error_bound is None or self.max_error <= self.error_bound
-        return kept and all(self.agreed.values())
+        judged = (self.max_error, self.error_bound), (self.max_lse_error, self.lse_error_bound)
+        return all(self.agreed.values()) and all(error is None or _kept(error, bound) for error, bound in judged)
 
     def record(self) -> dict[str, object]:
         """The numbers as one flat JSON-ready record, exact integers."""
@@ -141,6 +144,7 @@ class Report:
             "flops": {"matmul": self.flops.matmul, "elementwise": self.flops.elementwise, "exp": self.flops.exp},
             "peak_sram": self.peak_sram, "peak_hbm": self.peak_hbm, "overflow": self.overflow,
             "max_error": self.max_error, "error_bound": self.error_bound,
+            "max_lse_error": self.max_lse_error, "lse_error_bound": self.lse_error_bound,
             "predicted_reads": sum(m.reads for m in moved), "predicted_writes": sum(m.writes for m in moved),
             "predicted_peak_sram": self.plan.predicted_peak(), "lower_bound": self.lower_bound, "agreed": dict(self.agreed),
             "notes": list(self.notes),
@@ -172,6 +176,9 @@ class Report:
         if self.max_error is not None:
             bound = f"; no bound is stated for {self.problem.dtype}" if self.error_bound is None else f", bound {self.error_bound:.1e}"
             lines.append(f"values      largest error {self.max_error:.1e} against the float64 oracle{bound}")
+        if self.max_lse_error is not None:
+            bound = "" if self.lse_error_bound is None else f", bound {self.lse_error_bound:.1e}"
+            lines.append(f"            largest error {self.max_lse_error:.1e} of the log-sum-exp{bound}")
         return lines
 
     def _against_bound(self) -> str:
@@ -179,6 +186,10 @@ class Report:
 
     def _over(self) -> str:
         return f", {self.overflow:,} more than there are: overflow recorded" if self.overflow else ""
+
+
+def _kept(error: float, bound: float | None) -> bool:
+    return isfinite(error) and (bound is None or error <= bound)
 
 
 def _verdict(equal: bool) -> str:

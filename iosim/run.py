@@ -94,6 +94,8 @@ def report(
         lse=None if run is None or not run.lses else in_layout_of(inputs, plan.problem, run.lses),
         max_error=None if run is None else run.max_error(),
         error_bound=None if run is None else run.error_bound(),
+        max_lse_error=None if run is None else run.lse_error(),
+        lse_error_bound=None if run is None else run.lse_bound(),
     )
 
 

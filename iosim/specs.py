@@ -198,7 +198,10 @@ def _window(window: tuple[int, int] | None) -> tuple[int, int] | None:
 def _element_mask(mask: Bool | None, n: int, nk: int) -> Bool | None:
     if mask is None:
         return None
-    array = np.asarray(mask)
+    try:
+        array = np.asarray(mask)
+    except ValueError as error:
+        raise BadInput(f"mask cannot be read as an array: {error}") from None
     if array.dtype != np.bool_:
         raise BadInput(f"mask must be boolean (True = may attend), not {array.dtype}; write mask.astype(bool)")
     if array.shape != (n, nk):

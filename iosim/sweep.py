@@ -45,10 +45,11 @@ def sweep(
     [3539968, 1836032]
     """
     check_some_have(kernels, options)
-    sizes = [sram] if isinstance(sram, Capacity | int | str) else list(sram)
+    sizes = list(sram) if isinstance(sram, Sequence) and not isinstance(sram, str) else [sram]
+    lengths = [problem.n] if n is None else list(n) if isinstance(n, Sequence) else [n]
     points: list[Point] = [
         (name, resized(problem, length), capacity(size), blocks, overflow, options_of(name, options))
-        for length in ([problem.n] if n is None else n)
+        for length in lengths
         for size in sizes
         for name in kernels
     ]
@@ -96,7 +97,7 @@ def _unfit(name: str, problem: Attention, size: Capacity, why: str) -> Record:
     asked: Record = {**known, "pass": "forward", "sram": size.amount, "sram_unit": size.unit}
     missing = (
         "block_rows", "block_cols", "reads", "writes", "total", "read_bytes", "write_bytes", "total_bytes", "arrays", "flops",
-        "peak_sram", "peak_hbm", "overflow", "max_error", "error_bound", "predicted_reads", "predicted_writes", "predicted_peak_sram",
-        "lower_bound", "agreed", "notes",
+        "peak_sram", "peak_hbm", "overflow", "max_error", "error_bound", "max_lse_error", "lse_error_bound",
+        "predicted_reads", "predicted_writes", "predicted_peak_sram", "lower_bound", "agreed", "notes",
     )  # fmt: skip
     return {**asked, **dict.fromkeys(missing), "error": why}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -48,9 +49,12 @@ def whole(name: str, value: object, least: int = 1) -> int:
 
     NumPy integers are accepted; booleans, fractions and strings are not.
     """
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]  # what is no integer raises TypeError
+    except TypeError:
+        number = least - 1
+    if isinstance(value, bool) or (number < least and not isinstance(value, int)):
         raise BadInput(f"{name} must be a whole number >= {least}, not {value!r}")
-    number = int(value.__index__())
     if number < least:
         raise BadInput(f"{name} must be a whole number >= {least}, not {number}")
     return number

@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -47,3 +50,14 @@ def test_a_file_holds_what_would_be_printed(capsys: pytest.CaptureFixture[str], 
     assert answer(capsys, f"trace flash {PROBLEM} --out {tmp_path / 'events.jsonl'}") == ""
     assert (tmp_path / "events.jsonl").read_text(encoding="utf-8") == printed
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_trace_that_is_told_to_end_leaves_nothing_behind(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "iosim", "trace", "flash2", "--n", "900", "--blocks", "1x1", "--out", str(tmp_path / "long.jsonl")]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while running.poll() is None and not any(path.stat().st_size for path in tmp_path.iterdir()):
+        time.sleep(0.02)
+    running.terminate()
+    _, told = running.communicate(timeout=60)
+    assert (running.returncode, told) == (130, "iosim: interrupted\n")
+    assert list(tmp_path.iterdir()) == []

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from iosim import dtypes
 from iosim.errors import BadInput, LoopMisuse, NotWritten
+from iosim.masks.runs import Runs
 from iosim.memory import Hbm, Machine, Mode, exp
 
 MODES: tuple[Mode, ...] = ("execute", "trace", "count")
@@ -404,3 +405,13 @@ def test_a_copy_of_an_array_would_be_read_uncounted(mode: Mode) -> None:
         m.load(copy.copy(X)[:])
     with pytest.raises(BadInput, match="neither copied nor pickled"):
         copy.copy(m)
+
+
+def test_a_row_left_out_shows_though_another_is_stored_twice() -> None:
+    m = Machine(mode="count")
+    Y = m.output("Y", (5, 1))
+    runs = Runs(np.array([0, 0, 3]), np.array([1, 2, 5]), np.array([1, 1, 1]))  # row 0 twice, row 2 never
+    for i in m.tiles(5, 1, seen=runs):
+        m.store(Y[i], m.full(0.0, i.size, 1, name="y"))
+    with pytest.raises(NotWritten, match="row 2"):
+        m.finish()

@@ -6,13 +6,14 @@ import io
 import json
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iosim import KERNELS, Attention, BadInput, Capacity, compare, problem_of, random_inputs, simulate, sweep, trace
+from iosim import KERNELS, Attention, BadInput, Capacity, compare, oracle, problem_of, random_inputs, simulate, sweep, trace
 from iosim.testing import random_case
 from iosim.trace import write_lines
 from iosim_reference import replay
@@ -68,6 +69,32 @@ def test_a_record_is_json_with_exact_integers() -> None:
     assert record["reads"] + record["writes"] == record["predicted_reads"] + record["predicted_writes"] == record["total"]
     assert sum(a["reads"] for a in record["arrays"].values()) == record["reads"]
     assert "counted, not executed" in repr(report)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("head", [0, 1, 2])
+@pytest.mark.parametrize("what", ["outputs", "lses"])
+def test_one_wrong_head_is_enough(kernel: str, head: int, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = oracle.execute
+
+    def spoiled(*args: Any, **options: Any) -> oracle.Execution:
+        run = made(*args, **options)
+        getattr(run, what)[head][0] = np.nan
+        return run
+
+    q = np.random.default_rng(0).standard_normal((3, 1, 6, 4))
+    if kernel == "standard" and what == "lses":
+        return
+    assert simulate(kernel, problem_of(q, q, q), sram=900, inputs=(q, q, q)).sound
+    monkeypatch.setattr(oracle, "execute", spoiled)
+    assert not simulate(kernel, problem_of(q, q, q), sram=900, inputs=(q, q, q)).sound
+
+
+def test_a_bad_element_is_named_with_its_head() -> None:
+    q = np.zeros((1, 2, 3, 4))
+    q[0, 1, 2, 3] = np.inf
+    with pytest.raises(BadInput, match=r"head 1: Q\[2, 3\] is inf"):
+        simulate("flash2", problem_of(q, q, q), sram=900, inputs=(q, np.zeros_like(q), np.zeros_like(q)))
 
 
 def test_compare_lists_what_cannot_run_with_its_reason() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,8 +21,11 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
     0: done, also where the reader of standard output went away. 1: a check failed. 2: the command, its input or a file made no
-    sense. 130: interrupted. Whatever is not 0 says why in one line on standard error.
+    sense. 130: interrupted or told to end. Whatever is not 0 says why in one line on standard error.
     """
+    for name in ("SIGTERM", "SIGHUP"):
+        with suppress(ValueError, AttributeError):  # not in another thread, nor where there is no such signal
+            signal.signal(getattr(signal, name), signal.default_int_handler)
     try:
         return invoke(sys.argv[1:] if args is None else args)
     except BrokenPipeError:

@@ -51,7 +51,7 @@ KERNELS = {
 
 def kernel(name: str) -> Kernel:
     """The kernel called ``name``; raises :class:`BadInput` naming those that exist."""
-    if name not in KERNELS:
+    if not isinstance(name, str) or name not in KERNELS:
         raise BadInput(f"unknown kernel {name!r}; known: {', '.join(KERNELS)}")
     return KERNELS[name]
 

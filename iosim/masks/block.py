@@ -235,12 +235,16 @@ class BlockMask:
 
     def __and__(self, other: BlockMask) -> BlockMask:
         """The tiles that both keep; full where both are full."""
+        if not isinstance(other, BlockMask):
+            return NotImplemented
         mine, theirs = self._keys(other), other._keys(self)
         both, here, there = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
         return self._of_keys(both, self.full[here] & other.full[there])
 
     def __or__(self, other: BlockMask) -> BlockMask:
         """The tiles that either keeps; full where either is full."""
+        if not isinstance(other, BlockMask):
+            return NotImplemented
         mine, theirs = self._keys(other), other._keys(self)
         merged = np.sort(np.concatenate([mine, theirs]))
         either = merged[np.diff(merged, prepend=-1) > 0]

@@ -16,6 +16,7 @@ from iosim.masks.runs import FIRST, FULL, Int, Runs, Table, complement, table_of
 from iosim.specs import Attention, Blocks
 
 Bool = NDArray[np.bool_]
+MOST_TILES = 2**26
 Rule = Callable[[Int, Int], Bool]
 
 
@@ -76,6 +77,8 @@ def grid(problem: Attention, blocks: Blocks, *, skip: bool = True) -> Grid:
     With ``skip=False`` nothing is known of the tiles of a masked problem: each is visited, as a partial one.
     """
     shape = -(-problem.n // blocks.rows), -(-problem.nk // blocks.cols)
+    if max(shape) > MOST_TILES:
+        raise BadInput(f"{shape[0]} x {shape[1]} tiles are more than {MOST_TILES} along an axis; use larger blocks than {blocks}")
     if problem.masked and not skip:
         return Grid(problem, blocks, *_everything(shape))
     if problem.mask is not None:

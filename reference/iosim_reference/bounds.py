@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 _ROUNDING = {"float32": 2.0**-24, "float64": 2.0**-53}
 _OUTPUT_LOGITS = {"float32": 16, "float64": 64}
 _LSE_LOGITS = {"float32": 8, "float64": 64}
 
 
 def output_bound(max_score: float, nk: int, bc: int, max_v: float, dtype: str = "float32") -> float:
-    """The largest |dO| that rounding explains: eps * (C (1 + max|S|) + 2 ceil(Nk / Bc)) * max|V|.
+    """The largest |dO| that rounding explains: eps * (C (1 + max|S|) + 2 ceil(Nk / Bc)) * max|V|, and the smallest normal number.
 
     ``max_score`` = max|S| is :attr:`Result.max_score <iosim_reference.Result>`; ``dtype`` is that of the arithmetic: float32
     (eps = 2^-24, C = 16) or float64 (2^-53, 64). Raises ``ValueError`` for another dtype, negative sizes or an empty tile.
@@ -24,7 +26,8 @@ def output_bound(max_score: float, nk: int, bc: int, max_v: float, dtype: str = 
     112.0
     """
     eps = _checked(dtype, max_score, nk, bc, max_v)
-    return eps * (_OUTPUT_LOGITS[dtype] * (1 + max_score) + 2 * math.ceil(nk / bc)) * max_v
+    underflow = float(np.finfo(dtype).smallest_normal)
+    return eps * (_OUTPUT_LOGITS[dtype] * (1 + max_score) + 2 * math.ceil(nk / bc)) * max_v + underflow
 
 
 def lse_bound(max_score: float, nk: int, bc: int, dtype: str = "float32") -> float:
