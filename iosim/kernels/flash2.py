@@ -24,7 +24,7 @@ def flash2(m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, LSE: Hbm, *, Br: int, Bc:
         for j in m.tiles(N_k, Bc, seen=mask.grid.row(i)):
             k, v = m.load(K[j]), m.load(V[j])
             s = scores(m, q, k, i, j, scale, mask)
-            m_new = m.let(finite(maximum(m_i, s.rowmax())), "m_new")
+            m_new = m.let(finite(maximum(m_i, s.rowmax())), "m_new")  # once for all, since m never leaves the chip here
             s[...] = exp(s - m_new)  # P_ij takes the room of S_ij
             alpha = m.let(exp(m_i - m_new), "alpha")
             l_i *= alpha
