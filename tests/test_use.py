@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iosim import KERNELS, Attention, BadInput, Capacity, compare, oracle, problem_of, random_inputs, simulate, sweep, trace
+from iosim import KERNELS, Attention, BadInput, Capacity, compare, oracle, problem_of, random_inputs, simulate, sweep, theory, trace
+from iosim.plan import make_plan
 from iosim.testing import random_case
 from iosim.trace import write_lines
 from iosim_reference import replay
@@ -74,7 +75,8 @@ def test_a_record_is_json_with_exact_integers() -> None:
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("head", [0, 1, 2])
 @pytest.mark.parametrize("what", ["outputs", "lses"])
-def test_one_wrong_head_is_enough(kernel: str, head: int, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_one_wrong_head_is_enough(kernel: str, head: int, what: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = oracle.execute
 
     def spoiled(*args: Any, **options: Any) -> oracle.Execution:
@@ -82,12 +84,30 @@ def test_one_wrong_head_is_enough(kernel: str, head: int, what: str, monkeypatch
         getattr(run, what)[head][0] = np.nan
         return run
 
-    q = np.random.default_rng(0).standard_normal((3, 1, 6, 4))
+    q = np.random.default_rng(0).standard_normal((3, 1, 6, 4)).astype(dtype)
     if kernel == "standard" and what == "lses":
         return
     assert simulate(kernel, problem_of(q, q, q), sram=900, inputs=(q, q, q)).sound
     monkeypatch.setattr(oracle, "execute", spoiled)
     assert not simulate(kernel, problem_of(q, q, q), sram=900, inputs=(q, q, q)).sound
+
+
+def test_a_peak_that_theory_or_the_replay_does_not_share_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = make_plan("flash2", SMALL, 2000, "fit", None, {})
+    counts = plan.count()
+    assert oracle.replayed_equal(plan, counts)
+    assert not oracle.replayed_equal(plan, replace(counts, peak_sram=counts.peak_sram + 1))
+    fewer = {**counts.arrays, "K": replace(counts.arrays["K"], reads=counts.arrays["K"].reads - 1)}
+    assert not oracle.replayed_equal(plan, replace(counts, arrays=fewer))
+    monkeypatch.setattr(theory, "residents", lambda *_: counts.peak_sram + 1)
+    assert simulate("flash2", SMALL, sram=2000).agreed == {"executed": True, "predicted": False, "replayed": True}
+
+
+def test_a_row_of_scores_that_just_fits_is_kept_whole() -> None:
+    long = Attention(n=100, d=1)
+    assert [make_plan("standard", long, size, "fit", None, {}).options.softmax for size in (100, 99)] == ["rows", "streamed"]
+    half = Attention(n=100, d=1, dtype="float16")
+    assert [make_plan("standard", half, size, "fit", None, {}).options.softmax for size in ("200B", "199B")] == ["rows", "streamed"]
 
 
 def test_a_bad_element_is_named_with_its_head() -> None:
