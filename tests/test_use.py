@@ -72,9 +72,10 @@ def test_a_record_is_json_with_exact_integers() -> None:
     assert "counted, not executed" in repr(report)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(
+    ("kernel", "what"), [(kernel, what) for kernel in KERNELS for what in ("outputs", "lses") if (kernel, what) != ("standard", "lses")]
+)
 @pytest.mark.parametrize("head", [0, 1, 2])
-@pytest.mark.parametrize("what", ["outputs", "lses"])
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_one_wrong_head_is_enough(kernel: str, head: int, what: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = oracle.execute
@@ -85,8 +86,6 @@ def test_one_wrong_head_is_enough(kernel: str, head: int, what: str, dtype: str,
         return run
 
     q = np.random.default_rng(0).standard_normal((3, 1, 6, 4)).astype(dtype)
-    if kernel == "standard" and what == "lses":
-        return
     assert simulate(kernel, problem_of(q, q, q), sram=900, inputs=(q, q, q)).sound
     monkeypatch.setattr(oracle, "execute", spoiled)
     assert not simulate(kernel, problem_of(q, q, q), sram=900, inputs=(q, q, q)).sound
