@@ -9,7 +9,8 @@ from typing import Literal
 from iosim import dtypes, theory
 from iosim.errors import BadInput, SramOverflow
 from iosim.inputs import Values
-from iosim.kernels.registry import check_options, kernel, launch
+from iosim.kernels.registry import check_options, kernel
+from iosim.launch import launch
 from iosim.masks import patterns
 from iosim.memory import Counts, Event, Hbm, Machine, Mode, Observer
 from iosim.specs import Attention, Blocks, Options

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from iosim import KERNELS, theory
 from iosim.inputs import random_inputs
-from iosim.kernels.registry import launch
+from iosim.launch import launch
 from iosim.memory import Machine
 from iosim.oracle import replayed_equal, truth
 from iosim.plan import make_plan

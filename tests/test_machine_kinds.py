@@ -258,7 +258,7 @@ def test_what_differs_is_named(mode: Mode) -> None:
             x = m.full(0.0, 2, 3 if i.start else 5, name="x")
             exp(x)
 
-    with pytest.raises(KindMismatch, match=r"at step 1: room x 2 5 against room x 2 3;"):
+    with pytest.raises(KindMismatch, match=r"at step 1: alloc x 2 5 against alloc x 2 3;"):
         run(listing, mode, check=5)
 
 

@@ -222,11 +222,13 @@ def test_a_tile_of_another_machine_is_refused(mode: Mode) -> None:
 
 
 @in_every_mode
-def test_a_tile_made_by_hand_belongs_to_no_machine(mode: Mode) -> None:
-    m = Machine(mode=mode)
+def test_a_tile_made_by_hand_opens_no_door(mode: Mode) -> None:
+    m, other = Machine(mode=mode), Machine(mode=mode)
     X = m.input("X", (8, 2), np.ones((8, 2)))
+    with pytest.raises(LoopMisuse, match="was used after its loop had moved on"):
+        m.load(X[Tile(m, m.root, (6, -4, 0, 1, None), 8, 2)])
     with pytest.raises(BadInput, match="two machines never meet"):
-        m.load(X[Tile(None, (6, -4, 0, 1, None), 8, 2)])
+        m.load(X[other.root])
 
 
 @in_every_mode

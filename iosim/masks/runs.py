@@ -84,6 +84,14 @@ def complement(table: Table, length: int) -> Table:
     return Table(_pointer(np.bincount(owner[kept], minlength=rows)), first[kept], stop[kept], np.zeros(kept.sum(), dtype=np.int64))
 
 
+def reached(spans: Int) -> int:
+    """How far from 0 the (start, stop) pairs ``spans``, one of which starts at 0, leave no gap."""
+    start, stop = spans[spans[:, 0].argsort()].T
+    end = np.maximum.accumulate(stop)
+    torn = np.flatnonzero(start[1:] > end[:-1])
+    return int(end[torn[0] if len(torn) else -1])
+
+
 def _pointer(lengths: Int) -> Int:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 

@@ -20,33 +20,35 @@ Array = NDArray[np.generic]
 Shape = tuple[int, int]
 SPENT = -1
 VALUE = "an unnamed value"
-Origin = tuple[Hbm, Box]
+
+
+def operands(x: OnChip, y: Operand) -> tuple[Shape, Array | None, Array | float | None]:
+    """The shape that two operands broadcast to, and their numbers; counts one operation an element."""
+    m, shape, a = x.machine, x.shape, x.take()
+    if isinstance(y, OnChip):
+        if y.machine is not m:
+            m.foreign(y, OnChip)
+        b: Array | float | None = y.take()
+        if y.shape != shape and y.shape != (shape[0], 1):
+            shape = broadcast(x, y)
+    else:
+        b = y if type(y) is float else number(y)
+    m.elementwise += shape[0] * shape[1] * m.times
+    if m.check:
+        m.did("elementwise", shape)
+    return shape, a, b
 
 
 def elementwise(fn: Callable[..., Array]) -> Callable[[OnChip, Operand], Value]:
-    """The operator that applies ``fn`` to two operands that broadcast; a single-use operand of the result's shape lends its buffer."""
+    """The operator that applies ``fn``; a single-use operand of the result's shape lends its buffer."""
 
     def operator(x: OnChip, y: Operand) -> Value:
-        m = x.machine
-        shape = x.shape
-        a = x.take()
-        out = a if x.__class__ is Value else None
-        if isinstance(y, OnChip):
-            if y.machine is not m:
-                x.meet(y)
-            b: Array | float | None = y.take()
-            if y.shape != shape and y.shape != (shape[0], 1):
-                shape = broadcast(x, y)
-                out = out if shape == x.shape else None
-            if out is None and y.__class__ is Value and y.shape == shape:
-                out = y._data
-        else:
-            b = number(y)
-        words = shape[0] * shape[1]
-        m.elementwise += words * m.times
-        if m.check:
-            m.did("elementwise", *shape)
-        return Value(m, shape, None if a is None else fn(a, b, out=out), words)
+        shape, a, b = operands(x, y)
+        if a is None:
+            return Value(x.machine, shape, None)
+        if type(x) is Value and x.shape is shape:
+            return Value(x.machine, shape, fn(a, b, out=a))
+        return Value(x.machine, shape, fn(a, b, out=b if type(y) is Value and y.shape == shape else None))
 
     return operator
 
@@ -55,46 +57,30 @@ def in_place(fn: np.ufunc) -> Callable[[Block, Operand], Block]:
     """The operator that updates a block with ``fn``, in its own buffer unless somebody else can see that."""
 
     def operator(x: Block, y: Operand) -> Block:
-        m = x.machine
-        a = x.take()
-        if isinstance(y, OnChip):
-            if y.machine is not m:
-                x.meet(y)
-            b: Array | float | None = y.take()
-            if y.shape != x.shape and y.shape != (x.shape[0], 1) and broadcast(x, y) != x.shape:
-                raise BadInput(f"cannot update {x!r} in place with {y!r}; the result has another shape")
-        else:
-            b = number(y)
-        m.elementwise += x.shape[0] * x.shape[1] * m.times
-        if m.check:
-            m.did("elementwise", *x.shape)
-        if a is not None:
-            x._data = fn(a, b, out=a if x.owned else None)
-        x.owned = True
-        x.version += 1
-        if x.origin is not None:
-            x.squeeze(x.origin[0].narrow)
-        return x
+        shape, a, b = operands(x, y)
+        if shape != x.shape:
+            raise BadInput(f"cannot update {x!r} in place with {y!r}; the result has another shape")
+        x._data = None if a is None else fn(a, b, out=a if x.owned else None)
+        return x.changed()
 
     return operator
 
 
 def reflected(fn: np.ufunc) -> Callable[..., Array]:
     """``fn`` with its operands exchanged, for a number on the left of an operator."""
-    return lambda a, b, out=None: fn(b, a, out=out)
+    return lambda a, b, out: fn(b, a, out=out)
 
 
 def reduction(fn: np.ufunc) -> Callable[[OnChip], Value]:
     """The operator that reduces each row with ``fn``: (rows, cols) to (rows, 1)."""
 
     def operator(x: OnChip) -> Value:
-        m = x.machine
-        a = x.take()
+        m, a = x.machine, x.take()
         rows, cols = x.shape
         m.elementwise += rows * cols * m.times
         if m.check:
-            m.did("reduction", rows, cols)
-        return Value(m, (rows, 1), None if a is None else fn.reduce(a, axis=1, keepdims=True), rows)
+            m.did("reduction", x.shape)
+        return Value(m, (rows, 1), None if a is None else fn.reduce(a, 1, keepdims=True))
 
     return operator
 
@@ -105,6 +91,7 @@ class OnChip:
     __slots__ = ("_data", "machine", "shape")
     __array_priority__ = 1000  # NumPy scalars and arrays on the left leave the operation to this class
 
+    wanted = "on chip; give a block or a value, such as m.load(Q[i])"
     machine: Machine
     shape: Shape
     _data: Array | None
@@ -124,11 +111,6 @@ class OnChip:
         """The transpose: an access pattern, which costs nothing, used once like any unnamed value."""
         raise NotImplementedError
 
-    def meet(self, other: OnChip) -> None:
-        """Raise :class:`BadInput` where ``other`` lives on another machine."""
-        if self.machine is not other.machine:
-            raise BadInput(f"{self!r} and {other!r} belong to two machines; two machines never meet")
-
     __add__ = __radd__ = elementwise(np.add)
     __mul__ = __rmul__ = elementwise(np.multiply)
     __sub__ = elementwise(np.subtract)
@@ -140,22 +122,20 @@ class OnChip:
 
     def __matmul__(self, other: OnChip) -> Value:
         m = self.machine
-        if not isinstance(other, OnChip):
-            raise BadInput(f"{self!r} @ {type(other).__name__}: use blocks and values, and m.load for arrays")
+        if not isinstance(other, OnChip) or other.machine is not m:
+            m.foreign(other, OnChip)
         (rows, inner), (inner_too, cols) = self.shape, other.shape
         if inner != inner_too:
-            raise BadInput(f"{self.label}{self.shape} @ {other.label}{other.shape}: the inner sizes {inner} and {inner_too} differ")
-        if other.machine is not m:
-            self.meet(other)
+            raise BadInput(f"{self!r} @ {other!r}: the inner sizes {inner} and {inner_too} differ")
         x, y = self.take(), other.take()
         m.matmul += 2 * rows * inner * cols * m.times
         if m.check:
-            m.did("matmul", rows, inner, cols)
-        return Value(m, (rows, cols), None if x is None or y is None else np.dot(x, y), rows * cols)
+            m.did("matmul", (rows, inner, cols))
+        return Value(m, (rows, cols), None if x is None or y is None else np.dot(x, y))
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise BadInput(
-            f"{self.label}{self.shape} is on chip: a listing may not look at it, branch on it, index it or copy it, but compute with "
+            f"{self!r} is on chip: a listing may not look at it, branch on it, index it or copy it, but compute with "
             "+ - * / @ and the functions of iosim.memory; m.let copies, and its numbers leave only through m.store"
         )
 
@@ -179,9 +159,10 @@ class Value(OnChip):
     __slots__ = ("epoch", "held")
     label = VALUE
 
-    def __init__(self, machine: Machine, shape: Shape, data: Array | None, words: int) -> None:
+    def __init__(self, machine: Machine, shape: Shape, data: Array | None) -> None:
         self.machine, self.shape, self._data = machine, shape, data
-        self.epoch, self.held = machine.epoch, words
+        self.epoch = machine.epoch
+        self.held = words = shape[0] * shape[1]
         live = machine.live = machine.live + words
         if live > machine.largest_unnamed:  # else neither record falls: words <= live, and the largest <= the peak
             machine.most_unnamed(self)
@@ -190,7 +171,8 @@ class Value(OnChip):
         """The numbers, once, before the next tile begins or ends."""
         m = self.machine
         if self.epoch != m.epoch:
-            raise DeadValue(self._obituary())
+            late = "twice" if self.epoch == SPENT else "after a tile began or ended"
+            raise DeadValue(f"{self!r} was used {late}: give it room with m.let(value, name)")
         self.epoch = SPENT
         m.live -= self.held
         return self._data
@@ -199,15 +181,10 @@ class Value(OnChip):
     def T(self) -> Value:
         """The transpose, in this value's place."""
         x = self.take()
-        return Value(self.machine, self.shape[::-1], x if x is None else x.T if self.__class__ is Value else x.T.copy(), self.words)
-
-    def _obituary(self) -> str:
-        if self.epoch == SPENT:
-            return f"{VALUE}{self.shape} was used twice: give it room with m.let(value, name)"
-        return f"{VALUE}{self.shape} was used after a tile began or ended: give it room with m.let(value, name)"
+        return Value(self.machine, self.shape[::-1], x if x is None else x.T if self.__class__ is Value else x.T.copy())
 
     def _assign(self, *_: object) -> NoReturn:
-        raise DeadValue(f"{VALUE}{self.shape} was assigned to, but it has no room: give it room with m.let(value, name)")
+        raise DeadValue(f"{self!r} was assigned to, but it has no room: give it room with m.let(value, name)")
 
     __setitem__ = __iadd__ = __isub__ = __imul__ = __itruediv__ = _assign
 
@@ -215,58 +192,54 @@ class Value(OnChip):
 class Block(OnChip):
     """A value with a name and room in SRAM, until the tile in which it was made ends; it can be overwritten in place.
 
-    ``owned`` says that nobody else sees its buffer, so that it may be overwritten.
+    ``owned`` says that nobody else sees its buffer, so that it may be overwritten; ``origin`` where it was loaded from.
     """
 
     __slots__ = ("label", "origin", "owned", "tile", "version")
 
     def __init__(
-        self, machine: Machine, shape: Shape, data: Array | None, label: str, cost: int, owned: bool, origin: Origin | None = None
-    ) -> None:
-        self.machine, self.shape, self._data = machine, shape, data
-        self.owned, self.origin = owned, origin
-        self.label, self.tile, self.version = label, machine.tile, 0
-        used = machine.used + cost
-        if used > machine.limit:
-            machine.refuse(self, cost)
-        machine.residents.append(self)
-        machine.used = used
-        if used > machine.peak:  # noqa: PLR1730  # calling max takes longer than all of this
-            machine.peak = used
+        self, m: Machine, shape: Shape, data: Array | None, label: str, cost: int, owned: bool = True, origin: tuple[Hbm, Box] | None = None
+    ) -> None:  # fmt: skip
+        self.machine, self.shape, self._data = m, shape, data
+        self.label, self.owned, self.origin = label, owned, origin
+        self.tile, self.version = m.tile, 0
+        used = m.used + cost
+        if used > m.limit:
+            m.refuse(self, cost)
+        m.residents.append(self)
+        m.used = used
+        if used > m.peak:  # noqa: PLR1730  # calling max takes longer than all of this
+            m.peak = used
 
     def take(self) -> Array | None:
         """The numbers, while the tile is open; observers hear of the region that they were loaded from."""
         if not self.tile.open:
-            raise DeadValue(
-                f"{self!r} was released when its tile ended; load it again, or carry its value in a block made outside the loop"
-            )
+            raise self._dead()
         if self.origin is not None and self.machine.observers and self.version == 0:
             array, box = self.origin
             self.machine.emit("use", array.name, box, self.words, array.itemsize)
         return self._data
 
-    def __setitem__(self, index: object, new: OnChip) -> None:
-        """``o[...] = value`` overwrites this block: no new room."""
-        if index is not Ellipsis:
-            raise BadInput(f"{self.label}{self.shape} can only be overwritten whole: {self.label}[...] = value")
-        if not isinstance(new, OnChip):
-            raise BadInput(f"cannot write {type(new).__name__} into {self!r}; use a block or a value")
-        if new.shape != self.shape:
-            raise BadInput(f"cannot write {new.label}{new.shape} into {self.label}{self.shape}")
-        if new.machine is not self.machine:
-            self.meet(new)
-        x = new.take()
-        self.version += 1
-        self.take()
-        self._data = x if x is None or new.__class__ is Value else x.copy()
+    def changed(self) -> Block:
+        """Hold the new numbers; room that was loaded pays for no more than its array's type, and so rounds them to it."""
         self.owned = True
-        if self.origin is not None:
-            self.squeeze(self.origin[0].narrow)
+        self.version += 1
+        if self.origin is not None and self._data is not None and (narrow := self.origin[0].narrow) is not None:
+            self._data = rounded(self.label, self._data, narrow).astype(self.machine.dtype)
+        return self
 
-    def squeeze(self, dtype: np.dtype[np.generic] | None) -> None:
-        """Round to ``dtype``: a block that was loaded has room for elements as wide as its array's, whatever is written into it."""
-        if self._data is not None and dtype is not None:
-            self._data = rounded(self.label, self._data, dtype).astype(self.machine.dtype)
+    def __setitem__(self, index: object, new: OnChip) -> None:
+        if index is not Ellipsis:
+            raise BadInput(f"{self!r} can only be overwritten whole: {self.label}[...] = value")
+        if not isinstance(new, OnChip) or new.machine is not self.machine:
+            self.machine.foreign(new, OnChip)
+        if new.shape != self.shape:
+            raise BadInput(f"cannot write {new!r} into {self!r}")
+        x = new.take()
+        if not self.tile.open:
+            raise self._dead()
+        self._data = x if x is None or type(new) is Value else x.copy()
+        self.changed()
 
     @property
     def T(self) -> Transposed:
@@ -277,6 +250,9 @@ class Block(OnChip):
     __isub__ = in_place(np.subtract)
     __imul__ = in_place(np.multiply)
     __itruediv__ = in_place(np.divide)
+
+    def _dead(self) -> DeadValue:
+        return DeadValue(f"{self!r} was released when its tile ended; load it again, or carry its value in a block made outside the loop")
 
 
 class Transposed(Value):
@@ -303,13 +279,6 @@ def broadcast(x: OnChip, y: OnChip) -> Shape:
     if (rows == rows_too or 1 in (rows, rows_too)) and (cols == cols_too or 1 in (cols, cols_too)):
         return max(rows, rows_too), max(cols, cols_too)
     raise BadInput(f"{x!r} and {y!r} do not broadcast")
-
-
-def on_chip(x: object) -> OnChip:
-    """``x`` if it is on chip; raises :class:`BadInput` otherwise."""
-    if isinstance(x, OnChip):
-        return x
-    raise BadInput(f"{type(x).__name__} is not on chip; give a block or a value, such as m.load(Q[i])")
 
 
 def number(x: object) -> float:

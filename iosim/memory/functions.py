@@ -5,41 +5,39 @@ from __future__ import annotations
 import numpy as np
 
 from iosim.errors import BadInput
-from iosim.memory.blocks import OnChip, Operand, Value, elementwise, number, on_chip
+from iosim.memory.blocks import OnChip, Operand, Value, elementwise, number
+
+
+def on_chip(x: object) -> OnChip:
+    """``x`` if it is on chip; raises :class:`BadInput` otherwise."""
+    if isinstance(x, OnChip):
+        return x
+    raise BadInput(f"{type(x).__name__} is not {OnChip.wanted}")
+
+
+def exponential(fn: np.ufunc, x: OnChip) -> Value:
+    """The function of x that applies ``fn``, one of those that hardware computes in a unit of its own."""
+    m, a = on_chip(x).machine, x.take()
+    m.exp += x.words * m.times
+    if m.check:
+        m.did("exp", x.shape)
+    return Value(m, x.shape, None if a is None else fn(a, out=a if type(x) is Value else None))
 
 
 def exp(x: OnChip) -> Value:
     """e to the x, element by element; counted as ``exp``."""
-    m, a = on_chip(x).machine, x.take()
-    words = m.count_exp(x.shape)
-    return Value(m, x.shape, None if a is None else np.exp(a, out=a if x.__class__ is Value else None), words)
+    return exponential(np.exp, x)
 
 
 def log(x: OnChip) -> Value:
     """The natural logarithm, log 0 = -inf without a warning; counted as ``exp``."""
-    m, a = on_chip(x).machine, x.take()
-    words = m.count_exp(x.shape)
     with np.errstate(divide="ignore"):
-        return Value(m, x.shape, None if a is None else np.log(a), words)
+        return exponential(np.log, x)
 
 
 def maximum(x: Operand, y: Operand) -> Value:
     """The larger of two operands, element by element."""
     return larger(x, y) if isinstance(x, OnChip) else larger(on_chip(y), x)
-
-
-larger = elementwise(np.maximum)
-
-
-def where(keep: OnChip, x: OnChip, otherwise: float) -> Value:
-    """``x`` where ``keep`` holds, else the number ``otherwise``; both of one shape."""
-    if on_chip(keep).shape != on_chip(x).shape:
-        raise BadInput(f"where: the condition has shape {keep.shape} but {x.label} has {x.shape}")
-    m, fill = x.machine, number(otherwise)
-    x.meet(keep)
-    c, a = keep.take(), x.take()
-    words = m.count_elementwise(x.shape)
-    return Value(m, x.shape, None if a is None or c is None else np.where(c, a, fill), words)
 
 
 def finite(x: OnChip) -> Value:
@@ -48,12 +46,30 @@ def finite(x: OnChip) -> Value:
     A running maximum still starts at -inf: this only guards the subtraction for rows that have seen no key.
     """
     m, a = on_chip(x).machine, x.take()
-    words = m.count_elementwise(x.shape)
-    return Value(m, x.shape, None if a is None else np.maximum(a, m.lowest), words)
+    m.elementwise += x.words * m.times
+    if m.check:
+        m.did("elementwise", x.shape)
+    return Value(m, x.shape, None if a is None else np.maximum(a, m.lowest))
 
 
 def nonzero(x: OnChip) -> Value:
     """``x`` with 0 replaced by 1: the normaliser of a row that attends to nothing, whose sum 0 then stays 0."""
-    m, a = on_chip(x).machine, x.take()
-    words = m.count_elementwise(x.shape)
-    return Value(m, x.shape, None if a is None else np.where(np.equal(a, 0), 1, a), words)
+    return zeros_replaced(on_chip(x), 1.0)
+
+
+larger = elementwise(np.maximum)
+zeros_replaced = elementwise(lambda a, b, out: np.asarray(np.where(np.equal(a, 0), b, a)))
+
+
+def where(keep: OnChip, x: OnChip, otherwise: float) -> Value:
+    """``x`` where ``keep`` holds, else the number ``otherwise``; both of one shape."""
+    if on_chip(keep).shape != on_chip(x).shape:
+        raise BadInput(f"where: the condition has shape {keep.shape} but {x.label} has {x.shape}")
+    m, fill = x.machine, number(otherwise)
+    if keep.machine is not m:
+        m.foreign(keep, OnChip)
+    c, a = keep.take(), x.take()
+    m.elementwise += x.words * m.times
+    if m.check:
+        m.did("elementwise", x.shape)
+    return Value(m, x.shape, None if a is None or c is None else np.where(c, a, fill))

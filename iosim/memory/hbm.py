@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.errors import BadInput, LoopMisuse, NotWritten
-from iosim.masks.runs import Int
+from iosim.masks.runs import Int, reached
 from iosim.memory.events import Box
 from iosim.memory.tiles import Tile
 from iosim.storage import rounded
@@ -78,7 +78,7 @@ class Hbm(Address):
         """The numbers of a region, widened to ``dtype``: a view of an input, a copy of an output."""
         (top, bottom), (left, right) = box
         if self.written is not None and not self.written[top:bottom, left:right].all():
-            raise NotWritten(f"{self.name}{_spell(box)} was read before it was written; store it first")
+            raise NotWritten(f"{self.name}[{top}:{bottom}, {left}:{right}] was read before it was written; store it first")
         if self._data is None:
             return None
         part = self._data[top:bottom, left:right]
@@ -105,28 +105,25 @@ class Hbm(Address):
         if self.is_input:
             return
         if self.written is None:
-            where = self._gap(0) or self._gap(1) or ("some element" if self.writes < self.words else "")
+            where = self._gap(0, "row") or self._gap(1, "column") or ("some element" if self.writes < self.words else "")
         else:
             where = "" if self.written.all() else f"element {tuple(np.argwhere(~self.written)[0].tolist())}"
         if where:
             raise NotWritten(f"{self!r} is an output but {where} was never written; store every tile of it")
 
-    def _gap(self, axis: int) -> str:
-        spans = np.concatenate([np.zeros((1, 2), np.int64), *self.covered[axis]])
-        start, stop = spans[spans[:, 0].argsort()].T
-        reached = np.maximum.accumulate(stop)
-        torn = np.flatnonzero(start[1:] > reached[:-1])
-        end = int(reached[torn[0] if len(torn) else -1])
-        return f"{('row', 'column')[axis]} {end}" if end < self.shape[axis] else ""
+    def _gap(self, axis: int, name: str) -> str:
+        end = reached(np.concatenate([np.zeros((1, 2), np.int64), *self.covered[axis]]))
+        return f"{name} {end}" if end < self.shape[axis] else ""
 
 
 class Region(Address):
     """A rectangular piece of an HBM array: an address, not a value."""
 
-    __slots__ = ("array", "index")
+    __slots__ = ("array", "index", "machine")
+    wanted = "a region of HBM; index an array with tiles, as in m.load(Q[i])"
 
     def __init__(self, array: Hbm, index: tuple[Index, ...]) -> None:
-        self.array, self.index = array, index
+        self.array, self.index, self.machine = array, index, array.machine
 
     def __repr__(self) -> str:
         return f"a region of {self.array!r}"  # its tiles may be gone by now
@@ -146,23 +143,16 @@ class Region(Address):
         return part.rows_covered() if isinstance(part, Tile) else np.array([[0, self.array.shape[axis]]])
 
     def _span(self, axis: int, part: Index) -> tuple[int, int]:
-        array = self.array
-        length = array.shape[axis]
-        if isinstance(part, Tile) and part.open and part.axis <= length and part.root is array.machine.root:
+        array, length = self.array, self.array.shape[axis]
+        if isinstance(part, Tile):
+            if not part.open:
+                part.check()
+            if part.machine is not self.machine:
+                self.machine.foreign(part, Tile)
+            if part.axis > length:
+                where = f"{array!r}: axis {axis} has {length} rows"
+                raise BadInput(f"{where} but the tile comes from a loop over {part.axis}; loop over m.tiles({length}, ...)")
             return part.start, part.start + part.size
         if isinstance(part, slice) and part.start is part.stop is part.step is None:
             return 0, length
-        if not isinstance(part, Tile):
-            raise LoopMisuse(
-                f"{array!r} was indexed with {part!r}; index HBM arrays with a tile of m.tiles(...), or with : for a whole axis"
-            )
-        part.check()
-        if part.root is not array.machine.root:
-            raise BadInput(f"{array!r} was indexed with a tile of another machine; two machines never meet")
-        raise BadInput(
-            f"{array!r}: axis {axis} has {length} rows but the tile comes from a loop over {part.axis}; loop over m.tiles({length}, ...)"
-        )
-
-
-def _spell(box: Box) -> str:
-    return "[" + ", ".join(f"{start}:{stop}" for start, stop in box) + "]"
+        raise LoopMisuse(f"{array!r} was indexed with {part!r}; index HBM arrays with a tile of m.tiles(...), or with : for a whole axis")

@@ -14,11 +14,11 @@ from iosim.errors import BadInput, LoopMisuse, SramOverflow
 from iosim.masks.runs import Int, Runs, whole_axis
 from iosim.masks.visits import every_tile, one_of_each_kind
 from iosim.memory.accounts import Accounts
-from iosim.memory.blocks import Array, Block, OnChip, Shape, Value, number, on_chip
+from iosim.memory.blocks import Array, Block, OnChip, Shape, Value, number
 from iosim.memory.counts import Counts, Flops, Traffic
-from iosim.memory.events import Box, Event, Kind, Observer
+from iosim.memory.events import Observer
 from iosim.memory.hbm import Hbm, Region
-from iosim.memory.tiles import Notes, Path, Tile, Tiles, allowed, compare, independent
+from iosim.memory.tiles import Deed, Path, Tile, Tiles, allowed, compare, independent
 from iosim.storage import poison, stored
 from iosim.units import Capacity, Unit, capacity, whole
 
@@ -42,7 +42,7 @@ class Machine(Accounts):
     8000
     """
 
-    __slots__ = ("_known", "arrays", "cost", "dtype", "finished", "limit", "lowest", "mode", "observers", "sram", "unit")
+    __slots__ = ("arrays", "cost", "dtype", "finished", "known", "limit", "lowest", "mode", "sram", "unit")
 
     def __init__(
         self,
@@ -57,20 +57,18 @@ class Machine(Accounts):
     ) -> None:
         if mode not in ("execute", "trace", "count") or overflow not in ("error", "record"):
             raise BadInput(f"mode must be execute, trace or count and overflow error or record, not {mode!r} and {overflow!r}")
-        super().__init__(None if registers is None else whole("registers", registers, 0), whole("check", check, 0))
+        if accumulator not in ("float32", "float64"):
+            raise BadInput(f"the accumulator must be float32 or float64, not {accumulator!r}")
+        super().__init__(None if registers is None else whole("registers", registers, 0), whole("check", check, 0), observers)
         size = None if sram is None else capacity(sram)
         self.sram = None if size is None else size.amount
         self.unit: Unit = "words" if size is None else size.unit
         self.limit = math.inf if size is None or overflow == "record" else size.amount
-        self.mode, self.observers = mode, tuple(observers)
-        if accumulator not in ("float32", "float64"):
-            raise BadInput(f"the accumulator must be float32 or float64, not {accumulator!r}")
-        self.dtype = np.dtype(accumulator)
+        self.mode, self.dtype, self.finished = mode, np.dtype(accumulator), False
         self.cost = self.dtype.itemsize if self.unit == "bytes" else 1
         self.lowest = np.array(np.finfo(self.dtype).min, self.dtype)
         self.arrays: dict[str, Hbm] = {}
-        self.finished = False
-        self._known: dict[Path, Notes] = {}
+        self.known: dict[Path, list[Deed]] = {}
 
     def input(self, name: str, shape: Shape, data: ArrayLike | None = None, *, dtype: str | None = None) -> Hbm:
         """Declare an HBM array that holds data: ``(rows, cols)``, copied, refused where an element is not finite.
@@ -79,23 +77,20 @@ class Machine(Accounts):
         """
         if self.mode == "execute" and data is None:
             raise BadInput(f"{name} is an input but no data was given; execute mode computes with real numbers")
-        shape = self._free(name, shape)
-        values = stored(name, shape, data, dtype or str(self.dtype)) if self.mode == "execute" and data is not None else None
-        return self._declare(name, shape, dtype, values, "input")
+        shape, kind = self._free(name, shape), dtype or str(self.dtype)
+        return self._declare(name, shape, kind, None if self.mode != "execute" or data is None else stored(name, shape, data, kind), True)
 
     def output(self, name: str, shape: Shape, *, dtype: str | None = None) -> Hbm:
         """Declare an HBM array ``(rows, cols)`` that the listing fills; it starts as NaN and must be written whole."""
-        shape = self._free(name, shape)
-        dtypes.checked(dtype or str(self.dtype))
-        values = poison(shape, dtype or str(self.dtype)) if self.mode == "execute" else None
-        array = self._declare(name, shape, dtype, values, "output")
+        shape, kind = self._free(name, shape), dtypes.checked(dtype or str(self.dtype))
+        array = self._declare(name, shape, kind, poison(shape, kind) if self.mode == "execute" else None, False)
         array.written = None if self.mode == "count" else np.zeros(shape, dtype=bool)
         return array
 
     def load(self, region: Region) -> Block:
         """Read a region of HBM into SRAM; it stays until the tile ends."""
-        if region.__class__ is not Region or region.array.machine is not self:
-            raise self._misplaced(region)
+        if not isinstance(region, Region) or region.machine is not self:
+            self.foreign(region, Region)
         array, box = region.array, region.box()
         (top, bottom), (left, right) = box
         shape = bottom - top, right - left
@@ -103,29 +98,25 @@ class Machine(Accounts):
         data = array.read(box, self.dtype)
         block = Block(self, shape, data, array.name, words * array.cost, not array.lends, (array, box))
         array.reads += words * self.times
-        if self.check:
-            self.did("load", array.name, *shape)
-        if self.observers:
-            self.emit("load", array.name, box, words, array.itemsize)
+        if self.watched:
+            self.tell("load", array.name, box, words, array.itemsize)
         return block
 
     def store(self, region: Region, value: OnChip, *, init: bool = False) -> None:
         """Write an on-chip value to a region of HBM, rounded to the array's type; ``init`` marks a store that only initialises."""
-        if region.__class__ is not Region or region.array.machine is not self:
-            raise self._misplaced(region)
+        if not isinstance(region, Region) or region.machine is not self:
+            self.foreign(region, Region)
         array, box = region.array, region.box()
         shape = tuple(stop - start for start, stop in box)
-        if not isinstance(value, OnChip) or value.shape != shape:
+        if not isinstance(value, OnChip) or value.machine is not self:
+            self.foreign(value, OnChip)
+        if value.shape != shape:
             raise BadInput(f"cannot store {value!r} into {array.name}{shape}; the shapes must be equal")
-        if value.machine is not self:
-            raise BadInput(f"{value!r} belongs to another machine; two machines never meet")
         array.write(box, value.take(), region)
         array.writes += value.words * self.times
         array.init_writes += value.words * self.times if init else 0
-        if self.check:
-            self.did("init" if init else "store", array.name, *shape)
-        if self.observers:
-            self.emit("init" if init else "store", array.name, box, value.words, array.itemsize)
+        if self.watched:
+            self.tell("init" if init else "store", array.name, box, value.words, array.itemsize)
 
     def full(self, fill: float, rows: int, cols: int, *, name: str) -> Block:
         """A block of one number, with room for ``rows * cols`` words until the tile ends."""
@@ -141,19 +132,21 @@ class Machine(Accounts):
 
     def let(self, value: OnChip, name: str) -> Block:
         """Give a value a name and room, until the tile ends; a block is copied, an unnamed value moves in."""
-        if on_chip(value).machine is not self:
-            raise BadInput(f"{value!r} belongs to another machine; two machines never meet")
+        if not isinstance(value, OnChip) or value.machine is not self:
+            self.foreign(value, OnChip)
         data = value.take()
         return self._room_for(value.shape, data if data is None or value.__class__ is Value else data.copy(), name)
 
     def pairs(self, rule: Callable[[Int, Int], NDArray[np.bool_]], i: Tile, j: Tile) -> Value:
         """``rule`` of every pair of a row of tile ``i`` and a row of tile ``j``, computed from their indices: no words move."""
         for tile in (i, j):
-            if not isinstance(tile, Tile) or tile.root is not self.root:
-                raise BadInput(f"pairs needs two tiles of this machine, not {tile!r}")
+            if not isinstance(tile, Tile) or tile.machine is not self:
+                self.foreign(tile, Tile)
             tile.check()
-        words = self.count_elementwise((i.size, j.size))
-        return Value(self, (i.size, j.size), allowed(rule, i, j).astype(self.dtype) if self.mode == "execute" else None, words)
+        self.elementwise += i.size * j.size * self.times
+        if self.check:
+            self.did("elementwise", (i.size, j.size))
+        return Value(self, (i.size, j.size), allowed(rule, i, j).astype(self.dtype) if self.mode == "execute" else None)
 
     def tiles(self, n: int, b: int, *, seen: Runs | None = None) -> Tiles:
         """Cut ``range(n)`` into tiles of ``b`` rows, the last one short; ``seen`` limits the loop to some (see :mod:`iosim.masks`)."""
@@ -165,17 +158,17 @@ class Machine(Accounts):
             independent(self.tile, runs.owner)
         elif runs.members != 1:
             raise BadInput(f"seen sums over {runs.members} tiles but names none; ask a grid for it, as in grid.row(i)")
-        place = self._count_loop(n, b, runs) if self.check else 0
-        if self.mode == "count":
-            return Tiles(self, n, b, one_of_each_kind(n, b, runs, self.times // runs.members, self.check), place, runs.owner)
-        return Tiles(self, n, b, every_tile(n, b, runs), place, runs.owner)
+        loop = len(self.tile.deeds)
+        if self.check:
+            self.tile.deeds.append(("loop", n, b, "seen" if runs.owner is not None else str(list(runs))))
+        one = self.mode == "count"
+        visits = one_of_each_kind(n, b, runs, self.times // runs.members, self.check) if one else every_tile(n, b, runs)
+        return Tiles(self, visits, n, b, loop, runs.owner)
 
-    def enter(self, tile: Tile, number: int, code: int) -> None:
+    def enter(self, tile: Tile) -> None:
         """Open a tile: what is made from now on lives in it. Called by the loop."""
-        if self.check and tile.parent is not None and tile.parent.notes is not None:
-            tile.notes = Notes((*tile.parent.notes.path, (number, tile.size, code)))
-        tile.used, tile.mark = self.used, len(self.residents)
         self.tile, self.times, self.live = tile, tile.times, 0
+        tile.open = True
         self.epoch += 1
         if self.observers:
             self.emit("begin", "tile", ((tile.start, tile.start + tile.size),), 0, 0)
@@ -186,8 +179,8 @@ class Machine(Accounts):
             raise LoopMisuse(
                 "an inner loop was left by break or return, or an outer one went on before it ended; let every loop run to its end"
             )
-        if tile.notes is not None:
-            compare(self._known.setdefault(tile.notes.path, tile.notes), tile.notes)
+        if self.check:
+            compare(tile.kind, self.known.setdefault(tile.kind, tile.deeds), tile.deeds)
         tile.open = False
         self.used, self.live = tile.used, 0
         del self.residents[tile.mark :]
@@ -228,20 +221,6 @@ class Machine(Accounts):
     def __reduce_ex__(self, _: object) -> NoReturn:
         raise BadInput("a machine can be neither copied nor pickled; build another one")
 
-    def emit(self, kind: Kind, name: str, box: Box, words: int, itemsize: int) -> None:
-        """Tell every observer."""
-        event = Event(kind, name, box, words, itemsize, self.times, self.used)
-        for observe in self.observers:
-            observe(event)
-
-    def _declare(self, name: str, shape: Shape, dtype: str | None, values: Array | None, kind: Literal["input", "output"]) -> Hbm:
-        itemsize = 1 if dtype == "bool" else dtypes.itemsize(dtype or str(self.dtype))
-        if itemsize > self.dtype.itemsize:
-            raise BadInput(f"{name} is {dtype} but the machine computes in {self.dtype}; build it with accumulator={dtype!r}")
-        array = self.arrays[name] = Hbm(self, name, shape, itemsize, values, kind == "input")
-        self.emit(kind, name, ((0, shape[0]), (0, shape[1])), array.words, itemsize)
-        return array
-
     def _free(self, name: str, shape: Shape) -> Shape:
         if self.tile is not self.root:
             raise LoopMisuse(f"{name} was declared inside a loop; declare HBM arrays before the loops")
@@ -251,24 +230,16 @@ class Machine(Accounts):
             raise BadInput(f"{name} has shape {shape!r}; HBM arrays are (rows, cols)")
         return whole(f"rows of {name}", shape[0]), whole(f"cols of {name}", shape[1])
 
-    def _count_loop(self, n: int, b: int, runs: Runs) -> int:
-        self.did("loop", n, b, "seen" if runs.owner is not None else str(list(runs)))
-        notes = self.tile.notes
-        if notes is None:
-            return 0
-        notes.loops += 1
-        return notes.loops
-
-    def _misplaced(self, region: object) -> BadInput:
-        if isinstance(region, Region):
-            return BadInput(f"{region.array.name} belongs to another machine; two machines never meet")
-        return BadInput(f"{region!r} is not a region of HBM; index an array with tiles, as in m.load(Q[i])")
+    def _declare(self, name: str, shape: Shape, dtype: str, values: Array | None, is_input: bool) -> Hbm:
+        itemsize = 1 if dtype == "bool" else dtypes.itemsize(dtype)
+        if itemsize > self.dtype.itemsize:
+            raise BadInput(f"{name} is {dtype} but the machine computes in {self.dtype}; build it with accumulator={dtype!r}")
+        array = self.arrays[name] = Hbm(self, name, shape, itemsize, values, is_input)
+        self.emit("input" if is_input else "output", name, ((0, shape[0]), (0, shape[1])), array.words, itemsize)
+        return array
 
     def _room_for(self, shape: Shape, data: Array | None, name: str) -> Block:
-        words = shape[0] * shape[1]
-        block = Block(self, shape, data, name, words * self.cost, True)
-        if self.check:
-            self.did("room", name, *shape)
-        if self.observers:
-            self.emit("alloc", name, ((0, shape[0]), (0, shape[1])), words, self.dtype.itemsize)
+        block = Block(self, shape, data, name, shape[0] * shape[1] * self.cost)
+        if self.watched:
+            self.tell("alloc", name, ((0, shape[0]), (0, shape[1])), block.words, self.dtype.itemsize)
         return block

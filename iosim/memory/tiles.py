@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NoReturn
 
@@ -15,43 +14,47 @@ from iosim.masks.runs import FIRST, FULL, Int
 from iosim.masks.visits import Visit
 
 if TYPE_CHECKING:
+    from iosim.memory.accounts import Accounts
     from iosim.memory.machine import Machine
 
 Path = tuple[tuple[int, int, int], ...]
 Deed = tuple[str | int, ...]
 
 
-@dataclass(slots=True)
-class Notes:
-    """What a tile did, kept only to compare it with others of its kind: its place in the loop nest, its loops and its deeds."""
-
-    path: Path = ()
-    loops: int = 0
-    deeds: list[Deed] = field(default_factory=list)
-
-
 class Tile:
     """One turn of a loop: some rows of an axis, and the scope in which on-chip blocks live until the loop moves on.
 
     A body may use its ``size``, whether it is ``full`` (every pair may attend) and whether this is the ``first`` visit to it, never
-    its place: in count mode one tile stands for all of its kind.
+    its place: in count mode one tile stands for all of its kind. ``deeds`` is what it did, noted where a machine checks kinds.
     """
 
     __slots__ = (
-        "axis", "first", "full", "group", "height", "mark", "notes", "open", "owner", "parent", "root", "size", "start", "times", "used",
+        "axis", "code", "deeds", "first", "full", "group", "height", "loop", "machine", "mark", "open", "owner", "parent", "size", "start",
+        "times", "used",
     )  # fmt: skip
 
-    def __init__(self, parent: Tile | None, visit: Visit, axis: int, height: int, owner: object = None) -> None:
-        self.start, self.size, code, self.times, self.group = visit
-        self.full, self.first = code & FULL != 0, code & FIRST != 0
-        self.parent, self.axis, self.height, self.owner = parent, axis, height, owner
-        self.root: Tile = self if parent is None else parent.root
-        self.open = True
-        self.notes: Notes | None = None
-        self.used = self.mark = 0
+    wanted = "a tile of this machine; use those of m.tiles(...)"
+
+    def __init__(
+        self, machine: Accounts, parent: Tile | None, visit: Visit, axis: int, height: int, loop: int = 0, owner: object = None
+    ) -> None:
+        self.start, self.size, self.code, self.times, self.group = visit
+        self.full, self.first = self.code & FULL != 0, self.code & FIRST != 0
+        self.machine, self.parent, self.axis = machine, parent, axis
+        self.height, self.loop, self.owner = height, loop, owner
+        self.open, self.used, self.mark = False, machine.used, len(machine.residents)
+        self.deeds: list[Deed] = []
 
     def __reduce_ex__(self, _: object) -> NoReturn:
         raise LoopMisuse("a tile can be neither copied nor pickled; use it inside its own loop body")
+
+    def __repr__(self) -> str:
+        return f"a tile of {self.size} rows"
+
+    @property
+    def kind(self) -> Path:
+        """Its loops from the outermost in, each with the size and code of its tile: tiles that agree in it must do the same."""
+        return () if self.parent is None else (*self.parent.kind, (self.loop, self.size, self.code))
 
     @property
     def members(self) -> Sequence[int] | Int:
@@ -70,8 +73,7 @@ class Tile:
         """Raise :class:`LoopMisuse` once the loop has moved on."""
         if not self.open:
             raise LoopMisuse(
-                f"a tile of {self.size} rows was used after its loop had moved on; "
-                "use a tile inside its own loop body, and never keep tiles in a list"
+                f"{self!r} was used after its loop had moved on; use a tile inside its own loop body, and never keep tiles in a list"
             )
 
 
@@ -94,12 +96,13 @@ class Tiles:
     loop around it, or when the machine finishes.
     """
 
-    __slots__ = ("axis", "height", "home", "machine", "number", "owner", "started", "tile", "visits")
+    __slots__ = ("axis", "height", "home", "loop", "machine", "owner", "started", "tile", "visits")
 
-    def __init__(self, machine: Machine, axis: int, height: int, visits: Iterator[Visit], number: int = 0, owner: object = None) -> None:
-        self.machine, self.axis, self.height, self.visits, self.home = machine, axis, height, visits, machine.tile
+    def __init__(self, machine: Machine, visits: Iterator[Visit], axis: int, height: int, loop: int, owner: object) -> None:
+        self.machine, self.visits, self.home = machine, visits, machine.tile
+        self.axis, self.height, self.loop, self.owner = axis, height, loop, owner
         self.tile: Tile | None = None
-        self.started, self.number, self.owner = False, number, owner
+        self.started = False
 
     def __iter__(self) -> Tiles:
         if self.started or self.machine.tile is not self.home:
@@ -117,9 +120,9 @@ class Tiles:
         visit = next(self.visits, None)
         if visit is None:
             raise StopIteration
-        tile = self.tile = Tile(self.home, visit, self.axis, self.height, self.owner)
-        m.enter(tile, self.number, visit[2])
-        return tile
+        self.tile = Tile(m, self.home, visit, self.axis, self.height, self.loop, self.owner)
+        m.enter(self.tile)
+        return self.tile
 
 
 def allowed(rule: Callable[[Int, Int], NDArray[np.bool_]], i: Tile, j: Tile) -> NDArray[np.bool_]:
@@ -131,14 +134,14 @@ def allowed(rule: Callable[[Int, Int], NDArray[np.bool_]], i: Tile, j: Tile) -> 
     return np.broadcast_to(keep, (i.size, j.size))
 
 
-def compare(known: Notes, found: Notes) -> None:
+def compare(kind: Path, known: list[Deed], found: list[Deed]) -> None:
     """Raise :class:`KindMismatch` where two tiles of one kind did different things."""
-    if known.deeds == found.deeds:
+    if known == found:
         return
-    pairs = list(zip_longest(known.deeds, found.deeds, fillvalue=("nothing more",)))
-    at = next(n for n, (one, other) in enumerate(pairs) if one != other)
-    one, other = (" ".join(map(str, deed)) for deed in pairs[at])
+    pairs = enumerate(zip_longest(known, found, fillvalue=("nothing more",)), start=1)
+    step, differ = next((step, pair) for step, pair in pairs if pair[0] != pair[1])
+    one, other = (" ".join(map(str, deed)) for deed in differ)
     raise KindMismatch(
-        f"two tiles of one kind ({found.path[-1][1]} rows, loop depth {len(found.path)}) did different things at step {at + 1}: "
+        f"two tiles of one kind ({kind[-1][1]} rows, loop depth {len(kind)}) did different things at step {step}: "
         f"{one} against {other}; a body may depend only on its tile's size, full and first"
     )

@@ -8,7 +8,7 @@ from statistics import median
 import pytest
 
 from iosim import Attention, Blocks, Machine, Options
-from iosim.kernels.registry import launch
+from iosim.launch import launch
 from iosim.masks.patterns import butterfly
 
 N = 2**20

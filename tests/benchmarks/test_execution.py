@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim import Attention, Blocks, Machine, Options, random_inputs
-from iosim.kernels.registry import launch
+from iosim.launch import launch
 from iosim.memory import Counts, Event, Hbm, Observer
 
 Array = NDArray[np.generic]
