@@ -9,11 +9,11 @@ from typing import Literal
 from iosim import dtypes, theory
 from iosim.errors import BadInput, SramOverflow
 from iosim.inputs import Values
-from iosim.kernels.registry import check_options, kernel
+from iosim.kernels.registry import kernel
 from iosim.launch import launch
 from iosim.masks import patterns
 from iosim.memory import Counts, Event, Hbm, Machine, Mode, Observer
-from iosim.specs import Attention, Blocks, Options
+from iosim.specs import OPTION_NAMES, Attention, Blocks, Options
 from iosim.units import Capacity, capacity
 
 Overflow = Literal["error", "record"]
@@ -85,6 +85,16 @@ def make_plan(
         problem = replace(problem, block_mask=patterns.butterfly(problem.n, problem.nk, cut.rows, cut.cols))
     lax: Overflow = "record" if blocks == "paper" or options.reuse == "ideal" else "error"
     return Plan(name, problem, cut, options, size, overflow or lax, _notes(name, given, options))
+
+
+def check_options(name: str, given: Mapping[str, object]) -> None:
+    """Raise :class:`BadInput` for an option that the kernel ``name`` does not have."""
+    has = ("skip", *kernel(name).options)
+    for option in given:
+        if option not in OPTION_NAMES:
+            raise BadInput(f"unknown option {option!r}; known: {', '.join(OPTION_NAMES)}")
+        if option not in has:
+            raise BadInput(f"{name} has no option {option!r}; it has: {', '.join(has)}")
 
 
 def _options(name: str, problem: Attention, size: Capacity, given: Given) -> Options:

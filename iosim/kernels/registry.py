@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +11,6 @@ from iosim.kernels.block_sparse import block_sparse
 from iosim.kernels.flash import flash
 from iosim.kernels.flash2 import flash2
 from iosim.kernels.standard import standard
-from iosim.specs import OPTION_NAMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +44,3 @@ def kernel(name: str) -> Kernel:
     if not isinstance(name, str) or name not in KERNELS:
         raise BadInput(f"unknown kernel {name!r}; known: {', '.join(KERNELS)}")
     return KERNELS[name]
-
-
-def check_options(name: str, given: Mapping[str, object]) -> None:
-    """Raise :class:`BadInput` for an option that the kernel ``name`` does not have."""
-    has = ("skip", *kernel(name).options)
-    for option in given:
-        if option not in OPTION_NAMES:
-            raise BadInput(f"unknown option {option!r}; known: {', '.join(OPTION_NAMES)}")
-        if option not in has:
-            raise BadInput(f"{name} has no option {option!r}; it has: {', '.join(has)}")

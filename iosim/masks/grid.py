@@ -98,6 +98,14 @@ def check_grid(mask: BlockMask, blocks: Blocks) -> None:
         )
 
 
+def allowed(rule: Rule, rows: Int, cols: Int) -> Bool:
+    """What ``rule`` says of every pair of a row and a column; raises :class:`BadInput` unless it says booleans."""
+    keep, shape = np.asarray(rule(rows[:, None], cols[None, :])), (len(rows), len(cols))
+    if keep.dtype != np.bool_ or keep.shape not in {shape, (shape[0], 1), (1, shape[1]), (1, 1), ()}:
+        raise BadInput(f"the rule of m.pairs gave {keep.dtype} of shape {keep.shape}; it must give booleans of shape {shape}")
+    return np.broadcast_to(keep, shape)
+
+
 @dataclass(frozen=True, slots=True)
 class IndexRule:
     """May query ``row`` attend to key ``col``? Computed from the two indices, so that it moves no words."""

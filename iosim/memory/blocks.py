@@ -61,7 +61,9 @@ def in_place(fn: np.ufunc) -> Callable[[Block, Operand], Block]:
         if shape != x.shape:
             raise BadInput(f"cannot update {x!r} in place with {y!r}; the result has another shape")
         x._data = None if a is None else fn(a, b, out=a if x.owned else None)
-        return x.changed()
+        x.owned = True
+        x.version += 1
+        return x if x.origin is None else x.narrowed()
 
     return operator
 
@@ -210,6 +212,8 @@ class Block(OnChip):
         m.used = used
         if used > m.peak:  # noqa: PLR1730  # calling max takes longer than all of this
             m.peak = used
+        if m.watched and origin is None:
+            m.tell("alloc", label, ((0, shape[0]), (0, shape[1])), self.words, m.dtype.itemsize)
 
     def take(self) -> Array | None:
         """The numbers, while the tile is open; observers hear of the region that they were loaded from."""
@@ -220,11 +224,9 @@ class Block(OnChip):
             self.machine.emit("use", array.name, box, self.words, array.itemsize)
         return self._data
 
-    def changed(self) -> Block:
-        """Hold the new numbers; room that was loaded pays for no more than its array's type, and so rounds them to it."""
-        self.owned = True
-        self.version += 1
-        if self.origin is not None and self._data is not None and (narrow := self.origin[0].narrow) is not None:
+    def narrowed(self) -> Block:
+        """Round what was written into a loaded block to its array's type: it has paid for no more."""
+        if self._data is not None and self.origin is not None and (narrow := self.origin[0].narrow) is not None:
             self._data = rounded(self.label, self._data, narrow).astype(self.machine.dtype)
         return self
 
@@ -239,7 +241,9 @@ class Block(OnChip):
         if not self.tile.open:
             raise self._dead()
         self._data = x if x is None or type(new) is Value else x.copy()
-        self.changed()
+        self.owned = True
+        self.version += 1
+        self.narrowed()
 
     @property
     def T(self) -> Transposed:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 Box = tuple[tuple[int, int], ...]
 Kind = Literal["input", "output", "begin", "end", "load", "alloc", "store", "init", "use"]
@@ -28,8 +29,5 @@ class Event:
     sram: int
 
 
-class Observer(Protocol):
-    """A tracer, an animator, a profiler: anything that can be called with an event."""
-
-    def __call__(self, event: Event, /) -> object:
-        """See one event."""
+Observer = Callable[[Event], object]
+"""A tracer, an animator, a profiler: anything that can be called with an event."""

@@ -15,24 +15,23 @@ def on_chip(x: object) -> OnChip:
     raise BadInput(f"{type(x).__name__} is not {OnChip.wanted}")
 
 
-def exponential(fn: np.ufunc, x: OnChip) -> Value:
-    """The function of x that applies ``fn``, one of those that hardware computes in a unit of its own."""
-    m, a = on_chip(x).machine, x.take()
-    m.exp += x.words * m.times
-    if m.check:
-        m.did("exp", x.shape)
-    return Value(m, x.shape, None if a is None else fn(a, out=a if type(x) is Value else None))
-
-
 def exp(x: OnChip) -> Value:
     """e to the x, element by element; counted as ``exp``."""
-    return exponential(np.exp, x)
+    m, a = on_chip(x).machine, x.take()
+    m.exp += x.shape[0] * x.shape[1] * m.times
+    if m.check:
+        m.did("exp", x.shape)
+    return Value(m, x.shape, None if a is None else np.exp(a, out=a if type(x) is Value else None))
 
 
 def log(x: OnChip) -> Value:
     """The natural logarithm, log 0 = -inf without a warning; counted as ``exp``."""
+    m, a = on_chip(x).machine, x.take()
+    m.exp += x.shape[0] * x.shape[1] * m.times
+    if m.check:
+        m.did("exp", x.shape)
     with np.errstate(divide="ignore"):
-        return exponential(np.log, x)
+        return Value(m, x.shape, None if a is None else np.log(a))
 
 
 def maximum(x: Operand, y: Operand) -> Value:
@@ -46,7 +45,7 @@ def finite(x: OnChip) -> Value:
     A running maximum still starts at -inf: this only guards the subtraction for rows that have seen no key.
     """
     m, a = on_chip(x).machine, x.take()
-    m.elementwise += x.words * m.times
+    m.elementwise += x.shape[0] * x.shape[1] * m.times
     if m.check:
         m.did("elementwise", x.shape)
     return Value(m, x.shape, None if a is None else np.maximum(a, m.lowest))
@@ -69,7 +68,7 @@ def where(keep: OnChip, x: OnChip, otherwise: float) -> Value:
     if keep.machine is not m:
         m.foreign(keep, OnChip)
     c, a = keep.take(), x.take()
-    m.elementwise += x.words * m.times
+    m.elementwise += x.shape[0] * x.shape[1] * m.times
     if m.check:
         m.did("elementwise", x.shape)
     return Value(m, x.shape, None if a is None or c is None else np.where(c, a, fill))

@@ -53,7 +53,7 @@ class Hbm(Address):
         self.narrow = data.dtype if data is not None and itemsize < machine.dtype.itemsize else None
         self.cost = itemsize if machine.unit == "bytes" else 1
         self.reads = self.writes = self.init_writes = 0
-        self.written: NDArray[np.bool_] | None = None
+        self.written = None if is_input or machine.mode == "count" else np.zeros(shape, dtype=bool)
         self.covered: tuple[list[Int], list[Int]] = [], []
 
     @property

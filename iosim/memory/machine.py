@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from iosim import dtypes
 from iosim.errors import BadInput, LoopMisuse, SramOverflow
-from iosim.masks.runs import Int, Runs, whole_axis
+from iosim.masks.grid import Rule, allowed
+from iosim.masks.runs import Runs, whole_axis
 from iosim.masks.visits import every_tile, one_of_each_kind
 from iosim.memory.accounts import Accounts
-from iosim.memory.blocks import Array, Block, OnChip, Shape, Value, number
+from iosim.memory.blocks import Block, OnChip, Shape, Value, number
 from iosim.memory.counts import Counts, Flops, Traffic
 from iosim.memory.events import Observer
 from iosim.memory.hbm import Hbm, Region
-from iosim.memory.tiles import Deed, Path, Tile, Tiles, allowed, compare, independent
+from iosim.memory.tiles import Deed, Path, Tile, Tiles, compare, independent
 from iosim.storage import poison, stored
 from iosim.units import Capacity, Unit, capacity, whole
 
@@ -45,16 +46,9 @@ class Machine(Accounts):
     __slots__ = ("arrays", "cost", "dtype", "finished", "known", "limit", "lowest", "mode", "sram", "unit")
 
     def __init__(
-        self,
-        sram: Capacity | int | str | None = None,
-        *,
-        mode: Mode = "execute",
-        accumulator: str = "float32",
-        overflow: Literal["error", "record"] = "error",
-        registers: int | None = None,
-        observers: Sequence[Observer] = (),
-        check: int = 0,
-    ) -> None:
+        self, sram: Capacity | int | str | None = None, *, mode: Mode = "execute", accumulator: str = "float32",
+        overflow: Literal["error", "record"] = "error", registers: int | None = None, observers: Sequence[Observer] = (), check: int = 0,
+    ) -> None:  # fmt: skip
         if mode not in ("execute", "trace", "count") or overflow not in ("error", "record"):
             raise BadInput(f"mode must be execute, trace or count and overflow error or record, not {mode!r} and {overflow!r}")
         if accumulator not in ("float32", "float64"):
@@ -77,15 +71,11 @@ class Machine(Accounts):
         """
         if self.mode == "execute" and data is None:
             raise BadInput(f"{name} is an input but no data was given; execute mode computes with real numbers")
-        shape, kind = self._free(name, shape), dtype or str(self.dtype)
-        return self._declare(name, shape, kind, None if self.mode != "execute" or data is None else stored(name, shape, data, kind), True)
+        return self._declare(name, shape, dtype or str(self.dtype), data, "input")
 
     def output(self, name: str, shape: Shape, *, dtype: str | None = None) -> Hbm:
         """Declare an HBM array ``(rows, cols)`` that the listing fills; it starts as NaN and must be written whole."""
-        shape, kind = self._free(name, shape), dtypes.checked(dtype or str(self.dtype))
-        array = self._declare(name, shape, kind, poison(shape, kind) if self.mode == "execute" else None, False)
-        array.written = None if self.mode == "count" else np.zeros(shape, dtype=bool)
-        return array
+        return self._declare(name, shape, dtypes.checked(dtype or str(self.dtype)), None, "output")
 
     def load(self, region: Region) -> Block:
         """Read a region of HBM into SRAM; it stays until the tile ends."""
@@ -121,9 +111,9 @@ class Machine(Accounts):
     def full(self, fill: float, rows: int, cols: int, *, name: str) -> Block:
         """A block of one number, with room for ``rows * cols`` words until the tile ends."""
         shape, value = (whole("rows", rows), whole("cols", cols)), number(fill)
-        block = self._room_for(shape, None, name)  # made after there is room for it
+        block = Block(self, shape, None, name, shape[0] * shape[1] * self.cost)
         if self.mode == "execute":
-            block._data = np.full(shape, value, self.dtype)
+            block._data = np.full(shape, value, self.dtype)  # now that there is room for it
         return block
 
     def empty(self, rows: int, cols: int, *, name: str) -> Block:
@@ -135,9 +125,10 @@ class Machine(Accounts):
         if not isinstance(value, OnChip) or value.machine is not self:
             self.foreign(value, OnChip)
         data = value.take()
-        return self._room_for(value.shape, data if data is None or value.__class__ is Value else data.copy(), name)
+        copied = data if data is None or type(value) is Value else data.copy()
+        return Block(self, value.shape, copied, name, value.shape[0] * value.shape[1] * self.cost)
 
-    def pairs(self, rule: Callable[[Int, Int], NDArray[np.bool_]], i: Tile, j: Tile) -> Value:
+    def pairs(self, rule: Rule, i: Tile, j: Tile) -> Value:
         """``rule`` of every pair of a row of tile ``i`` and a row of tile ``j``, computed from their indices: no words move."""
         for tile in (i, j):
             if not isinstance(tile, Tile) or tile.machine is not self:
@@ -146,7 +137,10 @@ class Machine(Accounts):
         self.elementwise += i.size * j.size * self.times
         if self.check:
             self.did("elementwise", (i.size, j.size))
-        return Value(self, (i.size, j.size), allowed(rule, i, j).astype(self.dtype) if self.mode == "execute" else None)
+        if self.mode != "execute":
+            return Value(self, (i.size, j.size), None)
+        rows, cols = (np.arange(tile.start, tile.start + tile.size) for tile in (i, j))
+        return Value(self, (i.size, j.size), allowed(rule, rows, cols).astype(self.dtype))
 
     def tiles(self, n: int, b: int, *, seen: Runs | None = None) -> Tiles:
         """Cut ``range(n)`` into tiles of ``b`` rows, the last one short; ``seen`` limits the loop to some (see :mod:`iosim.masks`)."""
@@ -221,25 +215,20 @@ class Machine(Accounts):
     def __reduce_ex__(self, _: object) -> NoReturn:
         raise BadInput("a machine can be neither copied nor pickled; build another one")
 
-    def _free(self, name: str, shape: Shape) -> Shape:
+    def _declare(self, name: str, shape: Shape, dtype: str, data: ArrayLike | None, kind: Literal["input", "output"]) -> Hbm:
         if self.tile is not self.root:
             raise LoopMisuse(f"{name} was declared inside a loop; declare HBM arrays before the loops")
         if not isinstance(name, str) or name in self.arrays:
             raise BadInput(f"an HBM array needs a name of its own, not {name!r}; taken: {', '.join(self.arrays) or 'none'}")
         if not isinstance(shape, tuple) or len(shape) != 2:
             raise BadInput(f"{name} has shape {shape!r}; HBM arrays are (rows, cols)")
-        return whole(f"rows of {name}", shape[0]), whole(f"cols of {name}", shape[1])
-
-    def _declare(self, name: str, shape: Shape, dtype: str, values: Array | None, is_input: bool) -> Hbm:
+        shape = whole(f"rows of {name}", shape[0]), whole(f"cols of {name}", shape[1])
         itemsize = 1 if dtype == "bool" else dtypes.itemsize(dtype)
         if itemsize > self.dtype.itemsize:
             raise BadInput(f"{name} is {dtype} but the machine computes in {self.dtype}; build it with accumulator={dtype!r}")
-        array = self.arrays[name] = Hbm(self, name, shape, itemsize, values, is_input)
-        self.emit("input" if is_input else "output", name, ((0, shape[0]), (0, shape[1])), array.words, itemsize)
+        numbers = None
+        if self.mode == "execute":
+            numbers = poison(shape, dtype) if data is None else stored(name, shape, data, dtype)
+        array = self.arrays[name] = Hbm(self, name, shape, itemsize, numbers, kind == "input")
+        self.emit(kind, name, ((0, shape[0]), (0, shape[1])), array.words, itemsize)
         return array
-
-    def _room_for(self, shape: Shape, data: Array | None, name: str) -> Block:
-        block = Block(self, shape, data, name, shape[0] * shape[1] * self.cost)
-        if self.watched:
-            self.tell("alloc", name, ((0, shape[0]), (0, shape[1])), block.words, self.dtype.itemsize)
-        return block

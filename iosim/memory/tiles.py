@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iosim.errors import BadInput, KindMismatch, LoopMisuse
+from iosim.errors import KindMismatch, LoopMisuse
 from iosim.masks.runs import FIRST, FULL, Int
 from iosim.masks.visits import Visit
 
@@ -123,15 +122,6 @@ class Tiles:
         self.tile = Tile(m, self.home, visit, self.axis, self.height, self.loop, self.owner)
         m.enter(self.tile)
         return self.tile
-
-
-def allowed(rule: Callable[[Int, Int], NDArray[np.bool_]], i: Tile, j: Tile) -> NDArray[np.bool_]:
-    """What ``rule`` says of every pair of a row of ``i`` and a row of ``j``; raises :class:`BadInput` unless it says booleans."""
-    rows, cols = (np.arange(t.start, t.start + t.size) for t in (i, j))
-    keep = np.asarray(rule(rows[:, None], cols[None, :]))
-    if keep.dtype != np.bool_ or keep.shape not in {(i.size, j.size), (i.size, 1), (1, j.size), (1, 1), ()}:
-        raise BadInput(f"the rule of m.pairs gave {keep.dtype} of shape {keep.shape}; it must give booleans of shape {(i.size, j.size)}")
-    return np.broadcast_to(keep, (i.size, j.size))
 
 
 def compare(kind: Path, known: list[Deed], found: list[Deed]) -> None:
