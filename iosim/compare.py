@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from iosim.errors import BadInput, SramOverflow
-from iosim.kernels.registry import KERNELS, kernel
+from iosim.kernels.registry import FORWARD, KERNELS, kernel
 from iosim.plan import BlockChoice, Given, make_plan
 from iosim.report import Report
 from iosim.run import report
@@ -56,7 +56,7 @@ def _row(made: Report) -> list[Cell]:
 
 def compare(
     problem: Attention,
-    kernels: Sequence[str] = tuple(KERNELS),
+    kernels: Sequence[str] = FORWARD,
     *,
     sram: Capacity | int | str = "100KiB",
     blocks: BlockChoice = "fit",
@@ -87,14 +87,14 @@ def compare(
 
 def options_of(name: str, options: Given) -> Given:
     """Those of ``options`` that the kernel ``name`` has."""
-    return {option: value for option, value in options.items() if option == "skip" or option in kernel(name).options}
+    return {option: value for option, value in options.items() if option in kernel(name).options}
 
 
 def check_some_have(kernels: Sequence[str], options: Given) -> None:
     """Raise :class:`BadInput` for an option that none of the ``kernels`` has, and where there are none."""
     if not kernels:
         raise BadInput(f"no kernel was named; name at least one of {', '.join(KERNELS)}")
-    known = {"skip", *(option for name in kernels for option in kernel(name).options)}
+    known = {option for name in kernels for option in kernel(name).options}
     for option, value in options.items():
         if value is not None and option not in known:
             raise BadInput(f"none of {', '.join(kernels)} has an option {option!r}; they have: {', '.join(sorted(known))}")

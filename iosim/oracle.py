@@ -6,112 +6,98 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from iosim import dtypes
 from iosim.errors import BadInput
 from iosim.inputs import Values
-from iosim.memory import Counts, Hbm
-from iosim.plan import Plan
-from iosim.specs import Attention
-from iosim_reference import Result, attention, lse_bound, output_bound, replay
+from iosim.kernels.registry import kernel
+from iosim.launch import launch, numbers
+from iosim.memory import Counts, Hbm, Machine
+from iosim.plan import Plan, by_tensor
+from iosim.specs import Options
+from iosim.truth import Truth, truth
+from iosim_reference import replay
 
 Array = NDArray[np.generic]
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """The numbers of some heads, each computed on a machine of its own, and what the oracle says they should be.
-
-    ``outputs`` and ``lses`` hold one array a head; a kernel that makes no LSE leaves ``lses`` empty. ``largest_products`` is
-    scale |q| |k| for the longest rows, above every |S|.
-    """
+    """The tensors of some heads, each computed on a machine of its own, and what the oracle says they should be."""
 
     plan: Plan
     counts: Counts
-    outputs: list[Array]
-    lses: list[Array]
-    truths: list[Result]
-    largest_v: float
-    largest_products: float
+    found: list[dict[str, Array]]
+    truths: list[Truth]
 
-    def max_error(self) -> float:
-        """The largest difference of an output element from the oracle's."""
-        pairs = zip(self.outputs, self.truths, strict=True)
-        return float(np.max([np.abs(output.astype(np.float64) - truth.output).max() for output, truth in pairs]))  # NaN stays NaN
+    def errors(self) -> dict[str, float]:
+        """The largest difference of an element of each tensor from the oracle's; NaN stays NaN."""
+        pairs = list(zip(self.found, self.truths, strict=True))
+        return {name: float(np.max([_difference(one[name], truth.values[name]) for one, truth in pairs])) for name in self.found[0]}
 
-    def lse_error(self) -> float | None:
-        """The largest difference of a log-sum-exp from the oracle's; None for a kernel that makes none."""
-        if not self.lses:
-            return None
-        pairs = zip(self.lses, self.truths, strict=True)
-        return float(np.max([_difference(lse.astype(np.float64), truth.lse) for lse, truth in pairs]))
-
-    def error_bound(self) -> float | None:
-        """The bound that float32 and float64 runs keep; none is stated for outputs that HBM rounds to fewer bits."""
-        problem = self.plan.problem
-        if problem.dtype not in ("float32", "float64"):
-            return None
-        logits = max(truth.max_score for truth in self.truths)
-        return output_bound(logits, problem.nk, min(self.plan.blocks.cols, problem.nk), self.largest_v, problem.dtype)
-
-    def lse_bound(self) -> float | None:
-        """The bound that the log-sum-exp keeps in float32 and float64.
-
-        An LSE carries the rounding of the logits whole, and where products cancel that grows with |q| |k|, not with |S|.
-        """
-        problem = self.plan.problem
-        if problem.dtype not in ("float32", "float64"):
-            return None
-        return lse_bound(self.largest_products, problem.nk, min(self.plan.blocks.cols, problem.nk), problem.dtype)
+    def bounds(self) -> dict[str, float]:
+        """What those differences may be, for the worst of the heads, where a bound is stated."""
+        return {name: max(truth.bounds[name] for truth in self.truths) for name in self.found[0] if name in self.truths[0].bounds}
 
 
 def execute(plan: Plan, heads: Sequence[Values], *, registers: int | None = None) -> Execution:
     """Run the plan on real numbers, head by head, and ask the oracle for the same heads."""
-    outputs, lses, truths, products = [], [], [], []
+    found, truths = [], []
     for head, values in enumerate(heads):
         m = plan.machine("execute", registers=registers)
         try:
-            arrays = plan.run(m, values)
+            arrays = plan.run(m, with_forward(plan, values, head), head * plan.problem.group)
         except BadInput as error:
             raise BadInput(f"head {head}: {error}" if len(heads) > 1 else str(error)) from None
-        counts = m.finish()
-        outputs.append(arrays["O"].data)
-        lses.extend(_lse(arrays))
-        products.append(abs(plan.problem.softmax_scale) * _longest(arrays["Q"].data) * _longest(arrays["K"].data))
-        truths.append(truth(plan.problem, arrays["Q"].data, arrays["K"].data, arrays["V"].data))
-    largest = max(float(np.abs(np.asarray(values["V"], np.float64)).max()) for values in heads)
-    return Execution(plan, counts, outputs, lses, truths, largest, max(products))
+        counts = by_tensor(m.finish())
+        found.append(computed(arrays, plan.problem.group))
+        held = {name: numbers(arrays, name, plan.problem.group) for name in values}
+        truths.append(truth(plan, held, head * plan.problem.group))
+    return Execution(plan, counts, found, truths)
 
 
-def truth(problem: Attention, q: ArrayLike, k: ArrayLike, v: ArrayLike) -> Result:
-    """Attention of one head in float64, on the numbers as HBM holds them."""
-    blocks = problem.block_mask
-    pattern = None if blocks is None else (blocks.dense(), blocks.rows, blocks.cols)
-    wide = [np.asarray(array).astype(np.float64) for array in (q, k, v)]
-    return attention(*wide, scale=problem.scale, causal=problem.causal, window=problem.window, mask=problem.mask, block_mask=pattern)
+def with_forward(plan: Plan, values: Values, head: int) -> Values:
+    """``values``, and for a backward kernel what its forward kernel stored: computed in the same blocks, with as much SRAM as it takes."""
+    forward = kernel(plan.kernel).forward
+    if forward is None:
+        return values
+    own = {option: getattr(plan.options, option) for option in kernel(forward).options}
+    m = Machine(mode="execute", accumulator=dtypes.accumulator(plan.problem.dtype))
+    arrays = launch(forward, m, plan.problem, plan.blocks, Options(**own), values, head * plan.problem.group)
+    m.finish()
+    asked = kernel(plan.kernel)
+    stored = {name.partition("[")[0] for name in arrays} & {*asked.inputs, *(extra.name for extra in asked.extra_inputs)}
+    return {name: numbers(arrays, name, plan.problem.group) for name in stored} | values
+
+
+def computed(arrays: dict[str, Hbm], group: int) -> dict[str, Array]:
+    """The tensors that a kernel is judged by: dQ, dK and dV, or O and, where it makes one, the LSE."""
+    tensors = {name.partition("[")[0] for name in arrays}
+    if "dQ" in tensors:
+        return {name: numbers(arrays, name, group) for name in ("dQ", "dK", "dV")}
+    found = {"O": numbers(arrays, "O", group)}
+    if "LSE" in tensors:
+        return found | {"LSE": numbers(arrays, "LSE", group)[..., 0]}
+    if "l" not in tensors:
+        return found
+    with np.errstate(divide="ignore"):
+        return found | {"LSE": (numbers(arrays, "m", group) + np.log(numbers(arrays, "l", group)))[..., 0]}
 
 
 def replayed_equal(plan: Plan, counts: Counts) -> bool:
     """Whether an independent recount of the trace gives the same words per array and the same peak."""
     seen = replay(map(asdict, plan.trace()))
-    found = {name: (a.reads, a.writes, a.init_writes) for name, a in seen.arrays.items()}
+    found: dict[str, tuple[int, int, int]] = {}
+    for name, a in seen.arrays.items():
+        tensor = name.partition("[")[0]
+        before = found.get(tensor, (0, 0, 0))
+        found[tensor] = before[0] + a.reads, before[1] + a.writes, before[2] + a.init_writes
     peak = seen.peak_bytes if plan.sram.unit == "bytes" else seen.peak_words
     return found == {name: (a.reads, a.writes, a.init_writes) for name, a in counts.arrays.items()} and peak == counts.peak_sram
 
 
-def _longest(rows: Array) -> float:
-    return float(np.linalg.norm(rows.astype(np.float64), axis=1).max())
-
-
-def _difference(lse: NDArray[np.float64], truth: NDArray[np.float64]) -> float:
-    both_none = np.isneginf(lse) & np.isneginf(truth)
-    return float(np.abs(np.where(both_none, 0.0, lse) - np.where(both_none, 0.0, truth)).max())
-
-
-def _lse(arrays: dict[str, Hbm]) -> list[Array]:
-    if "LSE" in arrays:
-        return [arrays["LSE"].data[:, 0]]
-    if "l" not in arrays:
-        return []
-    with np.errstate(divide="ignore"):
-        return [arrays["m"].data[:, 0] + np.log(arrays["l"].data[:, 0])]
+def _difference(found: Array, expected: NDArray[np.float64]) -> float:
+    wide = found.astype(np.float64)
+    both_none = np.isneginf(wide) & np.isneginf(expected)  # the LSE of a row that attends to nothing
+    return float(np.abs(np.where(both_none, 0.0, wide) - np.where(both_none, 0.0, expected)).max())

@@ -12,7 +12,7 @@ from iosim.inputs import Values
 from iosim.kernels.registry import kernel
 from iosim.launch import launch
 from iosim.masks import patterns
-from iosim.memory import Counts, Event, Hbm, Machine, Mode, Observer
+from iosim.memory import Counts, Event, Hbm, Machine, Mode, Observer, Traffic
 from iosim.specs import OPTION_NAMES, Attention, Blocks, Options
 from iosim.units import Capacity, capacity
 
@@ -40,10 +40,10 @@ class Plan:
             self.sram, mode=mode, accumulator=accumulator, overflow=self.overflow, observers=observers, check=check, registers=registers
         )
 
-    def run(self, m: Machine, values: Values | None = None) -> dict[str, Hbm]:
+    def run(self, m: Machine, values: Values | None = None, head: int = 0) -> dict[str, Hbm]:
         """Run the listing on ``m``; a capacity error also says what would fit."""
         try:
-            return launch(self.kernel, m, self.problem, self.blocks, self.options, values)
+            return launch(self.kernel, m, self.problem, self.blocks, self.options, values, head)
         except SramOverflow as error:
             advice = theory.would_fit(self.kernel, self.problem, self.blocks, self.sram, self.options)
             raise SramOverflow(f"{error}; {advice}") from None
@@ -52,7 +52,7 @@ class Plan:
         """The counts of one head, from one tile of each kind."""
         m = self.machine("count", check=check, registers=registers)
         self.run(m)
-        return m.finish()
+        return by_tensor(m.finish())
 
     def trace(self) -> list[Event]:
         """Every event of one head, tile by tile, without numbers."""
@@ -65,6 +65,15 @@ class Plan:
     def predicted_peak(self) -> int:
         """Peak SRAM in closed form, in the unit of the capacity."""
         return theory.residents(self.kernel, self.problem, self.blocks, self.options, self.sram.unit)
+
+
+def by_tensor(counts: Counts) -> Counts:
+    """The counts with the arrays of all query heads of a group, ``Q[0]`` and its like, as one."""
+    arrays: dict[str, Traffic] = {}
+    for name, moved in counts.arrays.items():
+        tensor = name.partition("[")[0]
+        arrays[tensor] = moved if tensor not in arrays else arrays[tensor] + moved
+    return replace(counts, arrays=arrays)
 
 
 def make_plan(
@@ -80,6 +89,8 @@ def make_plan(
         raise BadInput(f"overflow must be 'error' or 'record', not {overflow!r}")
     size = capacity(sram)
     options = _options(name, problem, size, given)
+    if options.pack and problem.group > 1 and (problem.mask is not None or problem.block_mask is not None):
+        raise BadInput("packed heads take causal and window, no element or block mask, whose rows are queries; leave the heads unpacked")
     cut = _blocks(name, problem, size, blocks, options)
     if name == "block-sparse" and problem.block_mask is None:
         problem = replace(problem, block_mask=patterns.butterfly(problem.n, problem.nk, cut.rows, cut.cols))
@@ -89,21 +100,25 @@ def make_plan(
 
 def check_options(name: str, given: Mapping[str, object]) -> None:
     """Raise :class:`BadInput` for an option that the kernel ``name`` does not have."""
-    has = ("skip", *kernel(name).options)
+    has = kernel(name).options
     for option in given:
         if option not in OPTION_NAMES:
             raise BadInput(f"unknown option {option!r}; known: {', '.join(OPTION_NAMES)}")
         if option not in has:
-            raise BadInput(f"{name} has no option {option!r}; it has: {', '.join(has)}")
+            raise BadInput(f"{name} has no option {option!r}; it has: {', '.join(has) or 'none'}")
 
 
 def _options(name: str, problem: Attention, size: Capacity, given: Given) -> Options:
     asked = {option: value for option, value in given.items() if value is not None}
     check_options(name, asked)
-    if name == "standard" and "softmax" not in asked:
+    if "softmax" in kernel(name).options and "softmax" not in asked:
         row = problem.nk * (dtypes.itemsize(dtypes.intermediate(problem.dtype)) if size.unit == "bytes" else 1)
-        asked["softmax"] = "rows" if row <= size.amount or asked.get("reuse") == "ideal" else "streamed"
-    return Options(**asked)  # type: ignore[arg-type]  # check_options checked the names, Options checks the values
+        held = row if kernel(name).forward is None else 2 * row  # the backward pass has a row of dP beside that of P
+        asked["softmax"] = "rows" if held <= size.amount or asked.get("reuse") == "ideal" else "streamed"
+    options = Options(**asked)  # type: ignore[arg-type]  # check_options checked the names, Options checks the values
+    if options.accumulator == "float32" and options.first_pass == "load" and "first_pass" in kernel(name).options:
+        raise BadInput(f"{name} with accumulator='float32' makes its accumulators on chip; ask for first_pass='create' too")
+    return options
 
 
 def _blocks(name: str, problem: Attention, size: Capacity, blocks: BlockChoice, options: Options) -> Blocks:
@@ -118,5 +133,5 @@ def _blocks(name: str, problem: Attention, size: Capacity, blocks: BlockChoice, 
 
 
 def _notes(name: str, given: Given, chosen: Options) -> tuple[str, ...]:
-    silent = name == "standard" and given.get("softmax") is None and chosen.softmax == "streamed"
+    silent = "softmax" in kernel(name).options and given.get("softmax") is None and chosen.softmax == "streamed"
     return ("a row of S does not fit in this SRAM, so the softmax is streamed and reads S twice",) if silent else ()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import isfinite
+from dataclasses import dataclass, field
+from math import inf, isfinite, isnan
 
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.kernels.registry import kernel
 from iosim.memory import Counts, Flops, Traffic
 from iosim.plan import Plan
 from iosim.specs import Attention, Blocks
@@ -21,9 +22,10 @@ class Report:
     """What one kernel moved on one problem, all heads together; words are array elements.
 
     ``arrays[name].reads / .writes / .init_writes`` (initialisation is included in writes) and ``predicted[name]``, the closed form of
-    each; ``flops.matmul / .elementwise / .exp``; ``output`` and ``lse`` in the layout of the inputs; ``max_error`` and ``max_lse_error``
-    against the float64 oracle, with the bounds that they must keep (None where nothing was executed, or no bound is stated for the
-    dtype). ``agreed`` names the roads to the counts and whether each gave the same; ``counts`` holds those of one head.
+    each; ``flops.matmul / .elementwise / .exp``; ``values``: the tensors that were computed (O and LSE, or dQ, dK, dV) in the layout of the
+    inputs; ``errors`` of each against the float64 oracle, with the ``bounds`` that they must keep (empty where nothing was executed, or no
+    bound is stated for the dtype). ``agreed`` names the roads to the counts and whether each gave the same; ``counts`` holds those of one
+    head.
     """
 
     plan: Plan
@@ -32,12 +34,9 @@ class Report:
     lower_bound: int | None
     agreed: dict[str, bool]
     notes: tuple[str, ...] = ()
-    output: NDArray[np.generic] | None = None
-    lse: NDArray[np.generic] | None = None
-    max_error: float | None = None
-    error_bound: float | None = None
-    max_lse_error: float | None = None
-    lse_error_bound: float | None = None
+    values: dict[str, NDArray[np.generic]] = field(default_factory=dict)
+    errors: dict[str, float] = field(default_factory=dict)
+    bounds: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         times = self.plan.problem.instances
@@ -49,6 +48,11 @@ class Report:
     def kernel(self) -> str:
         """The kernel's name."""
         return self.plan.kernel
+
+    @property
+    def pass_(self) -> str:
+        """forward or backward."""
+        return "forward" if kernel(self.kernel).forward is None else "backward"
 
     @property
     def problem(self) -> Attention:
@@ -126,24 +130,68 @@ class Report:
         return self.read_bytes + self.write_bytes
 
     @property
+    def output(self) -> NDArray[np.generic] | None:
+        """O, where a forward kernel was executed."""
+        return self.values.get("O")
+
+    @property
+    def lse(self) -> NDArray[np.generic] | None:
+        """The log-sum-exp, where a kernel that makes it was executed."""
+        return self.values.get("LSE")
+
+    @property
+    def worst(self) -> str | None:
+        """The tensor, O or a gradient, whose error is the largest against its bound; None where nothing was executed."""
+        found = [name for name in self.errors if name != "LSE"]
+        return max(found, key=self._share, default=None)
+
+    @property
+    def max_error(self) -> float | None:
+        """The error of the worst tensor."""
+        return None if self.worst is None else self.errors[self.worst]
+
+    @property
+    def error_bound(self) -> float | None:
+        """The bound that it must keep."""
+        return None if self.worst is None else self.bounds.get(self.worst)
+
+    @property
+    def max_lse_error(self) -> float | None:
+        """The error of the log-sum-exp."""
+        return self.errors.get("LSE")
+
+    @property
+    def lse_error_bound(self) -> float | None:
+        """The bound that it must keep."""
+        return self.bounds.get("LSE")
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """The tensors that are not finite, or further from the oracle's than rounding explains."""
+        return tuple(name for name, error in self.errors.items() if not _kept(error, self.bounds.get(name)))
+
+    @property
     def sound(self) -> bool:
-        """Whether every road agreed and the values kept their bound."""
-        judged = (self.max_error, self.error_bound), (self.max_lse_error, self.lse_error_bound)
-        return all(self.agreed.values()) and all(error is None or _kept(error, bound) for error, bound in judged)
+        """Whether every road agreed and the values kept their bounds."""
+        return all(self.agreed.values()) and not self.broken
+
+    def _share(self, name: str) -> float:
+        share = self.errors[name] / self.bounds.get(name, 1.0)
+        return inf if isnan(share) else share
 
     def record(self) -> dict[str, object]:
         """The numbers as one flat JSON-ready record, exact integers."""
         p, moved = self.problem, self.predicted.values()
         return {
             "kernel": self.kernel, "n": p.n, "nk": p.nk, "d": p.d, "dv": p.dv, "batch": p.batch, "heads": p.heads, "kv_heads": p.heads,
-            "dtype": p.dtype, "pass": "forward", "sram": self.sram.amount, "sram_unit": self.sram.unit,
+            "dtype": p.dtype, "dropout": p.dropout, "pass": self.pass_, "sram": self.sram.amount, "sram_unit": self.sram.unit,
             "block_rows": self.blocks.rows, "block_cols": self.blocks.cols,
             "reads": self.reads, "writes": self.writes, "total": self.total,
             "read_bytes": self.read_bytes, "write_bytes": self.write_bytes, "total_bytes": self.bytes,
             "arrays": {name: {"reads": a.reads, "writes": a.writes, "init_writes": a.init_writes} for name, a in self.arrays.items()},
             "flops": {"matmul": self.flops.matmul, "elementwise": self.flops.elementwise, "exp": self.flops.exp},
             "peak_sram": self.peak_sram, "peak_hbm": self.peak_hbm, "overflow": self.overflow,
-            "max_error": self.max_error, "error_bound": self.error_bound,
+            "max_error": self.max_error, "error_bound": self.error_bound, "errors": dict(self.errors), "error_bounds": dict(self.bounds),
             "max_lse_error": self.max_lse_error, "lse_error_bound": self.lse_error_bound,
             "predicted_reads": sum(m.reads for m in moved), "predicted_writes": sum(m.writes for m in moved),
             "predicted_peak_sram": self.plan.predicted_peak(), "lower_bound": self.lower_bound, "agreed": dict(self.agreed),
@@ -173,13 +221,7 @@ class Report:
         lines.append(f"peak HBM    {self.peak_hbm:,} words ({self.peak_hbm_bytes:,} bytes)")
         lines.append(f"flops       {self.flops.matmul:,} matmul, {self.flops.elementwise:,} elementwise, {self.flops.exp:,} exp")
         lines.append(f"counts      {', '.join(f'{road} {_verdict(equal)}' for road, equal in self.agreed.items())}")
-        if self.max_error is not None:
-            bound = f"; no bound is stated for {self.problem.dtype}" if self.error_bound is None else f", bound {self.error_bound:.1e}"
-            lines.append(f"values      largest error {self.max_error:.1e} against the float64 oracle{bound}")
-        if self.max_lse_error is not None:
-            bound = "" if self.lse_error_bound is None else f", bound {self.lse_error_bound:.1e}"
-            lines.append(f"            largest error {self.max_lse_error:.1e} of the log-sum-exp{bound}")
-        return lines
+        return lines + [_value_line(name, error, self.bounds.get(name), self.problem.dtype) for name, error in self.errors.items()]
 
     def _against_bound(self) -> str:
         return "" if not self.lower_bound else f", {self.total / self.lower_bound:.2f} times the {self.lower_bound:,} that must move"
@@ -190,6 +232,11 @@ class Report:
 
 def _kept(error: float, bound: float | None) -> bool:
     return isfinite(error) and (bound is None or error <= bound)
+
+
+def _value_line(name: str, error: float, bound: float | None, dtype: str) -> str:
+    known = f"no bound is stated for {dtype}" if bound is None else f"bound {bound:.1e}"
+    return f"{name:<11} largest error {error:.1e} against the float64 oracle, {known}"
 
 
 def _verdict(equal: bool) -> str:

@@ -9,12 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from iosim import theory
 from iosim.inputs import heads_of, random_inputs
+from iosim.kernels.registry import kernel
+from iosim.launch import SUMMED
 from iosim.memory import Counts
 from iosim.plan import BlockChoice, Overflow, Plan, make_plan
 from iosim.report import Report
 from iosim.specs import Attention
 from iosim.units import Capacity
 
+Array = NDArray[np.generic]
 EXECUTE_UP_TO = 16384
 REPLAY_UP_TO = 20_000
 
@@ -38,10 +41,10 @@ def simulate(
 
     ``sram``: words, or a size such as "100KiB". ``blocks``: "fit" (the largest of the paper's shape that really fit), "paper", "best"
     (fewest words, ragged tiles allowed) or ``(Br, Bc)``. ``execute``: compute real numbers and compare them with the float64 oracle; None
-    does so up to n = nk = 16384. ``inputs``: ``(q, k, v)`` of layout (N, d) or (B, H, N, d), all heads of which are executed; None draws
-    one head at random from ``seed``. ``replay``: recount the run's event trace independently; None does so up to 20,000 tiles. ``check``:
-    count that many other tiles of each kind too, and compare. ``registers`` caps the unnamed words that live at once. ``options``: the
-    fields of :class:`Options` that the kernel has, as keywords: ``first_pass="create"``.
+    does so up to n = nk = 16384. ``inputs``: ``(q, k, v)``, and ``do`` for a backward kernel, of layout (N, d) or (B, H, N, d), all heads
+    of which are executed; None draws one head at random from ``seed``. ``replay``: recount the run's event trace independently; None does
+    so up to 20,000 tiles. ``check``: count that many other tiles of each kind too, and compare. ``registers`` caps the unnamed words that
+    live at once. ``options``: the fields of :class:`Options` that the kernel has, as keywords: ``first_pass="create"``.
 
     Raises :class:`BadInput`, and :class:`SramOverflow` where a value finds no room.
 
@@ -64,14 +67,15 @@ def report(
     registers: int | None = None,
 ) -> Report:
     """Count the plan, execute and replay it as asked (see :func:`simulate`), and set the results side by side."""
-    heads = None if inputs is None else heads_of(plan.problem, inputs)
+    problem, backward = plan.problem, kernel(plan.kernel).forward is not None
+    heads = None if inputs is None else heads_of(plan.problem, inputs, gradient=backward)
     counts = plan.count(check=check, registers=registers)
     run = None
     small = heads is not None or max(plan.problem.n, plan.problem.nk) <= EXECUTE_UP_TO
     if small if execute is None else execute:
         from iosim import oracle
 
-        run = oracle.execute(plan, heads or [random_inputs(plan.problem, seed)], registers=registers)
+        run = oracle.execute(plan, heads or [random_inputs(plan.problem, seed, gradient=backward)], registers=registers)
     predicted = theory.predict(plan.kernel, plan.problem, plan.blocks, plan.options)
     agreed = {} if run is None else {"executed": run.counts == counts}
     agreed["predicted"] = _words(counts) == {name: (m.reads, m.writes, m.init_writes) for name, m in predicted.items()}
@@ -87,23 +91,25 @@ def report(
         plan=plan,
         counts=counts,
         predicted=predicted,
-        lower_bound=theory.compulsory(plan.problem),
+        lower_bound=None if backward else theory.compulsory(plan.problem),
         agreed=agreed,
         notes=(*plan.notes, *notes),
-        output=None if run is None else in_layout_of(inputs, plan.problem, run.outputs),
-        lse=None if run is None or not run.lses else in_layout_of(inputs, plan.problem, run.lses),
-        max_error=None if run is None else run.max_error(),
-        error_bound=None if run is None else run.error_bound(),
-        max_lse_error=None if run is None else run.lse_error(),
-        lse_error_bound=None if run is None else run.lse_bound(),
+        values={}
+        if run is None
+        else {name: in_layout_of(inputs, problem, name, [one[name] for one in run.found]) for name in run.found[0]},
+        errors={} if run is None else run.errors(),
+        bounds={} if run is None else run.bounds(),
     )
 
 
-def in_layout_of(inputs: Sequence[ArrayLike] | None, problem: Attention, heads: list[NDArray[np.generic]]) -> NDArray[np.generic]:
-    """One array for all heads: (B, H, ...) where the inputs have four dimensions, else the single head's."""
+def in_layout_of(
+    inputs: Sequence[ArrayLike] | None, problem: Attention, name: str, heads: list[NDArray[np.generic]]
+) -> NDArray[np.generic]:
+    """One array for all heads: (B, H, ...) where the inputs have four dimensions, else that of the first KV head and its group."""
     if inputs is None or np.ndim(inputs[0]) == 2:
         return heads[0]
-    return np.stack(heads).reshape(problem.batch, problem.heads, *heads[0].shape)
+    inner = heads[0].shape[1:] if problem.group > 1 and name not in SUMMED else heads[0].shape
+    return np.stack(heads).reshape(problem.batch, -1, *inner)
 
 
 def _small(plan: Plan) -> bool:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from iosim import dtypes
 from iosim.errors import BadInput
 from iosim.masks.block import BlockMask
+from iosim.masks.dropout import Keep
 from iosim.units import whole
 
 Bool = NDArray[np.bool_]
@@ -40,6 +41,10 @@ class Options:
     ``reuse`` tiled | ideal: re-read K and V once a query tile, or keep them whole on chip.
     ``softmax`` rows | streamed: one whole row of S on chip, or S in tiles read twice.
     ``skip``: leave out tiles in which no pair may attend. ``skip_empty``: and the K, V of empty columns.
+    ``accumulator`` storage | float32: what a tensor that waits in HBM between visits (O, dQ) is rounded to; float32, as in released
+    code, is an array of its own, of float64 where the inputs are, and asks flash for ``first_pass="create"``.
+    ``pack``: one loop over the queries of all heads of a group, neighbours for each query, instead of one head after the other.
+    ``dq_pass`` shared | own: dQ accumulated in HBM by the pass that makes dK and dV, or made by a pass of its own.
     """
 
     first_pass: Literal["load", "create"] = "load"
@@ -47,17 +52,26 @@ class Options:
     softmax: Literal["rows", "streamed"] = "rows"
     skip: bool = True
     skip_empty: bool = False
+    accumulator: Literal["storage", "float32"] = "storage"
+    dq_pass: Literal["shared", "own"] = "shared"
+    pack: bool = False
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise BadInput(f"{name} must be {' or '.join(map(repr, choices))}, not {getattr(self, name)!r}")
-        for name in ("skip", "skip_empty"):
+        for name in ("skip", "skip_empty", "pack"):
             if not isinstance(getattr(self, name), bool):
                 raise BadInput(f"{name} must be True or False, not {getattr(self, name)!r}")
 
 
-CHOICES = {"first_pass": ("load", "create"), "reuse": ("tiled", "ideal"), "softmax": ("rows", "streamed")}
+CHOICES = {
+    "first_pass": ("load", "create"),
+    "reuse": ("tiled", "ideal"),
+    "softmax": ("rows", "streamed"),
+    "accumulator": ("storage", "float32"),
+    "dq_pass": ("shared", "own"),
+}
 OPTION_NAMES = tuple(field.name for field in fields(Options))
 
 
@@ -65,7 +79,8 @@ OPTION_NAMES = tuple(field.name for field in fields(Options))
 class Attention:
     """One attention problem: O = softmax(scale * Q K^T) V over the pairs that may attend.
 
-    Shapes of one head: Q ``(n, d)``, K ``(nk, d)``, V ``(nk, dv)``, O ``(n, dv)``; ``batch * heads`` such heads.
+    Shapes of one head: Q ``(n, d)``, K ``(nk, d)``, V ``(nk, dv)``, O ``(n, dv)``; ``batch * heads`` such heads. With fewer ``kv_heads``,
+    which divide ``heads``, each K and V serves a group of query heads that follow one another (GQA; 1 is MQA).
     A pair (query i, key j) may attend where every rule that is given allows it:
 
     * ``causal``: j <= i + nk - n (aligned bottom-right; PyTorch's ``is_causal`` is top-left);
@@ -74,6 +89,8 @@ class Attention:
     * ``block_mask``: an :class:`iosim.masks.BlockMask`, which also fixes the blocks.
 
     A query that may attend to nothing gives O = 0 and LSE = -inf. ``scale=None`` means 1/sqrt(d); 0.0 is a value.
+    ``dropout``: the probability p in [0, 1) with which a weight is dropped after the softmax; the others are multiplied by 1 / (1 - p).
+    Which ones depends on ``dropout_seed``, the head and the pair alone (see :mod:`iosim.masks.dropout`).
     Raises :class:`iosim.errors.BadInput` for anything else.
 
     >>> Attention(n=1024, d=64).softmax_scale
@@ -92,6 +109,9 @@ class Attention:
     window: tuple[int, int] | None = None
     mask: Bool | None = None
     block_mask: BlockMask | None = None
+    dropout: float = 0.0
+    dropout_seed: int = 0
+    kv_heads: int = 0
 
     def __init__(
         self,
@@ -108,10 +128,17 @@ class Attention:
         window: tuple[int, int] | None = None,
         mask: Bool | None = None,
         block_mask: BlockMask | None = None,
+        dropout: float = 0.0,
+        dropout_seed: int = 0,
+        kv_heads: int | None = None,
     ) -> None:
         sizes = {"n": n, "d": d, "nk": n if nk is None else nk, "dv": d if dv is None else dv, "batch": batch, "heads": heads}
-        for name, size in sizes.items():
+        for name, size in {**sizes, "kv_heads": heads if kv_heads is None else kv_heads}.items():
             object.__setattr__(self, name, whole(name, size))
+        if self.heads % self.kv_heads:
+            raise BadInput(
+                f"kv_heads must divide heads, so that every KV head serves as many, but {self.kv_heads} does not divide {self.heads}"
+            )
         object.__setattr__(self, "dtype", dtypes.checked(dtype))
         object.__setattr__(self, "scale", _finite_scale(scale))
         if not isinstance(causal, bool | np.bool_):
@@ -120,6 +147,9 @@ class Attention:
         object.__setattr__(self, "window", _window(window))
         object.__setattr__(self, "mask", _element_mask(mask, self.n, self.nk))
         object.__setattr__(self, "block_mask", block_mask)
+        rule = Keep(dropout, dropout_seed, head=0)
+        object.__setattr__(self, "dropout", rule.p)
+        object.__setattr__(self, "dropout_seed", rule.seed)
         self._check_block_mask()
 
     def _check_block_mask(self) -> None:
@@ -142,9 +172,11 @@ class Attention:
         told: dict[str, object] = {"n": self.n, "d": self.d}
         told |= {name: value for name, value, usual in (("nk", self.nk, self.n), ("dv", self.dv, self.d)) if value != usual}
         told |= {name: value for name, value in (("batch", self.batch), ("heads", self.heads)) if value != 1}
+        told |= {"kv_heads": self.kv_heads} if self.group > 1 else {}
         told["dtype"] = self.dtype
         told |= {name: getattr(self, name) for name in ("scale", "window", "block_mask") if getattr(self, name) is not None}
         told |= {"causal": True} if self.causal else {}
+        told |= {name: value for name, value in (("dropout", self.dropout), ("dropout_seed", self.dropout_seed)) if value}
         told |= {} if self.mask is None else {"mask": f"<{int(self.mask.sum())} of {self.mask.size} pairs>"}
         return f"Attention({', '.join(f'{name}={value!r}' for name, value in told.items())})"
 
@@ -167,9 +199,14 @@ class Attention:
         return self.band is not None or self.mask is not None or self.block_mask is not None
 
     @property
+    def group(self) -> int:
+        """How many query heads share one K and V."""
+        return self.heads // self.kv_heads
+
+    @property
     def instances(self) -> int:
-        """How many heads there are in all: every count of one head is multiplied by it."""
-        return self.batch * self.heads
+        """How many KV heads there are in all: one machine runs each with its group, and every count of it is multiplied by this."""
+        return self.batch * self.kv_heads
 
     @property
     def itemsize(self) -> int:

@@ -12,14 +12,19 @@ from iosim.masks.arrays import boolean
 Array = NDArray[np.generic]
 
 
-def stored(name: str, shape: tuple[int, int], data: ArrayLike, dtype: str) -> Array:
-    """``data`` as HBM holds it: of ``dtype``, read-only; raises :class:`BadInput` naming the first element that is not finite."""
+def stored(name: str, shape: tuple[int, int], data: ArrayLike, dtype: str, *, infinite: bool = False) -> Array:
+    """``data`` as HBM holds it: of ``dtype``, read-only; raises :class:`BadInput` naming the first element that is not finite.
+
+    ``infinite`` allows -inf, which a logarithm of 0 is.
+    """
     kind = np.dtype(np.bool_) if dtype == "bool" else dtypes.storage(dtype)
     settled = isinstance(data, np.ndarray) and data.dtype == kind and data.flags.owndata and not data.flags.writeable
     values = np.asarray(data) if settled else _read(name, data, kind)
     if values.shape != tuple(shape):
         raise BadInput(f"{name} has shape {values.shape} but {tuple(shape)} was declared")
     sound = np.isfinite(values)
+    if infinite:
+        sound |= np.equal(values, -np.inf)
     if not sound.all():
         where = tuple(np.argwhere(~sound)[0].tolist())
         raise BadInput(f"{name}[{', '.join(map(str, where))}] is {values[where]}; every element of {name} must be finite in {dtype}")
@@ -40,8 +45,8 @@ def _read(name: str, data: ArrayLike, dtype: np.dtype[np.generic]) -> Array:
 
 
 def poison(shape: tuple[int, int], dtype: str) -> Array:
-    """An array that was never written: NaN everywhere."""
-    return np.full(shape, np.nan, dtypes.storage(dtype))
+    """An array that was never written: NaN everywhere, which a boolean takes for True."""
+    return np.full(shape, np.nan, np.bool_ if dtype == "bool" else dtypes.storage(dtype))
 
 
 def rounded(name: str, data: Array, dtype: np.dtype[np.generic]) -> Array:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from iosim.compare import check_some_have, options_of
 from iosim.errors import BadInput, SramOverflow
-from iosim.kernels.registry import KERNELS, kernel
+from iosim.kernels.registry import FORWARD, kernel
 from iosim.plan import BlockChoice, Given, Overflow, make_plan
 from iosim.run import report
 from iosim.specs import Attention
@@ -23,7 +23,7 @@ Point = tuple[str, Attention, Capacity, BlockChoice, Overflow | None, Given]
 
 def sweep(
     problem: Attention,
-    kernels: Sequence[str] = tuple(KERNELS),
+    kernels: Sequence[str] = FORWARD,
     *,
     n: Sequence[int] | None = None,
     sram: Sequence[Capacity | int | str] | Capacity | int | str = "100KiB",

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from iosim.errors import MissingExtra
+from iosim.kernels.registry import KERNELS
 from iosim.masks.block import BlockMask
-from iosim.specs import Attention, Blocks, Options
+from iosim.specs import CHOICES, Attention, Blocks, Options
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -59,18 +60,20 @@ def build_case(rng: np.random.Generator, kernel: str, sizes: tuple[int, int, int
         keep = rng.random((-(-n // blocks.rows), -(-nk // blocks.cols))) < rng.choice([0.1, 0.5, 0.9])
         rules["block_mask"] = BlockMask.from_dense(keep, n, nk, blocks.rows, blocks.cols)
     scale = [None, 0.0, 1.0, -0.3][rng.integers(4)]
+    rules |= {"dropout": float(rng.choice([0.1, 0.5])), "dropout_seed": int(rng.integers(2**63))} if rng.random() < 0.3 else {}
     problem = Attention(n, d, nk=nk, dv=dv, dtype=dtype, scale=scale, **rules)
     return Case(problem, blocks, random_options(rng, kernel))
 
 
 def random_options(rng: np.random.Generator, kernel: str) -> dict[str, str | bool | None]:
     """Random values for every option that ``kernel`` has."""
-    options: dict[str, str | bool | None] = {} if kernel == "block-sparse" else {"skip": bool(rng.random() < 0.7)}
-    fields = {"standard": ("reuse", "softmax"), "flash": ("first_pass",), "block-sparse": ("first_pass", "skip_empty")}.get(kernel, ())
-    choices: dict[str, tuple[str | bool, str | bool]] = {
-        "reuse": ("tiled", "ideal"), "softmax": ("rows", "streamed"), "first_pass": ("load", "create"), "skip_empty": (False, True),
-    }  # fmt: skip
-    options |= {field: choices[field][int(rng.integers(2))] for field in fields}
+    choices = {"skip": (True, True, False), "skip_empty": (False, True)} | CHOICES
+    options: dict[str, str | bool | None] = {}
+    for name in KERNELS[kernel].options:
+        if (kernel, name) != ("block-sparse", "skip"):
+            options[name] = choices[name][int(rng.integers(len(choices[name])))]
+    if options.get("accumulator") == "float32" and "first_pass" in options:
+        options["first_pass"] = "create"
     Options(**options)  # type: ignore[arg-type]  # checked here
     return options
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -91,8 +91,29 @@ def check_variants(given: Given, kernels: Sequence[str]) -> None:
             )
 
 
+@dataclass(frozen=True, repr=False)
+class OnDevice(Report):
+    """The report of a run in the shared memory of a device; its record names the device."""
+
+    device: str = ""
+
+    def __post_init__(self) -> None:
+        """Leave the numbers alone: those of the report that this one repeats are of all heads already."""
+
+    def record(self) -> dict[str, object]:
+        """The numbers, and the device."""
+        return {**super().record(), "device": self.device}
+
+
 def report_of(plan: Plan, given: Given) -> Report:
-    """Count the plan and, unless that is too much or not wanted, execute and replay it."""
+    """Count the plan and, unless that is too much or not wanted, execute and replay it; the report names the device, if there is one."""
+    made, device = _report(plan, given), given.get("device")
+    if device is None:
+        return made
+    return OnDevice(**{part.name: getattr(made, part.name) for part in fields(made)}, device=device.key)
+
+
+def _report(plan: Plan, given: Given) -> Report:
     counted_only = given["no_execute"]
     reason = too_much(plan)
     if reason is None:

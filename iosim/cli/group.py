@@ -15,6 +15,7 @@ COMMANDS = {
     "compare": "All kernels on one problem: counted, predicted, lower bound, error.",
     "explain": "One line per array and direction: the term in symbols, in numbers, and why.",
     "tiles": "What fits in M, who takes what, and what traffic follows.",
+    "devices": "The GPUs that --device knows, with the source of every number.",
     "trace": "Every load, store and allocation as JSON lines.",
 }
 

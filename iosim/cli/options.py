@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import TypedDict, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from iosim import dtypes
 from iosim.cli import reading
+from iosim.devices import Device
 from iosim.errors import BadInput
 from iosim.kernels.registry import KERNELS
 from iosim.plan import BlockChoice, Overflow
@@ -39,6 +41,7 @@ class Given(TypedDict, total=False):
     sizes: tuple[Capacity, ...] | None
     kernels: tuple[str, ...]
     sram: Capacity
+    device: Device | None
     blocks: BlockChoice
     overflow: Overflow | None
     no_execute: bool
@@ -65,7 +68,7 @@ OPTIONS = {
         type=click.Choice(dtypes.NAMES),
         metavar="TYPE",
         default="float32",
-        help=f"Element type in HBM: {', '.join(dtypes.NAMES)}.",
+        help=f"Element type in HBM: {', '.join(dtypes.NAMES)}; float16 where a --device is given.",
     ),
     "scale": click.option(
         "--scale", metavar="X", callback=reading.given(reading.number), help="Factor on QKᵀ; 1/√d where not given, and 0 is a value."
@@ -102,6 +105,12 @@ OPTIONS = {
     ),
     "sram": click.option(
         "--sram", metavar="SIZE", default="100KiB", callback=reading.given(reading.size), help="Capacity M: words, or bytes with a suffix."
+    ),
+    "device": click.option(
+        "--device",
+        metavar="NAME",
+        callback=reading.given(reading.device),
+        help="Take M from one SM of a device that iosim devices lists, or of a .toml file.",
     ),
     "blocks": click.option(
         "--blocks",
@@ -144,20 +153,22 @@ OPTIONS = {
 SECTIONS = {
     "The problem": ("n", "nk", "d", "dv", "batch", "heads", "dtype", "scale", "causal", "window", "mask", "block_mask", "seed"),
     "The curve": ("over", "lengths", "sizes"),
-    "The machine": ("kernels", "sram", "blocks", "overflow", "no_execute"),
+    "The machine": ("kernels", "sram", "device", "blocks", "overflow", "no_execute"),
     "Variants of the listings": ("first_pass", "reuse", "softmax", "skip_empty", "no_skip"),
     "Output": ("json", "csv", "plot", "out"),
 }
 SIZES = ("n", "nk", "d", "dv", "batch", "heads", "dtype")
 RULES = ("causal", "window", "mask", "block_mask")
 VARIANTS = SECTIONS["Variants of the listings"]
+CAPACITIES = ("sram", "sizes")
 
 
 def takes(*names: str) -> Callable[[F], F]:
-    """Give a command the options of these names."""
+    """Give a command the options of these names; wherever M can be given, a device can be named instead."""
+    every = [option for name in names for option in ((name, "device") if name in CAPACITIES else (name,))]
 
     def decorate(function: F) -> F:
-        for name in reversed(names):
+        for name in reversed(every):
             function = OPTIONS[name](function)
         return function
 
@@ -171,6 +182,8 @@ class Command(click.Command):
         """Run it, unless two forms are asked for."""
         if ctx.params.get("json") and ctx.params.get("csv"):
             raise BadInput("--json and --csv are two forms of one answer; ask for one of them")
+        if ctx.params.get("device") is not None:
+            place(ctx, ctx.params["device"])
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -184,6 +197,21 @@ class Command(click.Command):
                     formatter.write_dl(found)
         with formatter.section("Other"):
             formatter.write_dl(list(records.values()))
+
+
+def place(ctx: click.Context, device: Device) -> None:
+    """Let a device say M, and the element type unless that is given; raises :class:`BadInput` where M is given, too."""
+    for name in CAPACITIES:
+        if name in ctx.params:
+            if _is_given(ctx, name):
+                raise BadInput(f"--sram and --device {device.key} both say what M is; ask for one of them")
+            ctx.params[name] = device.sram if name == "sram" else (device.sram,)
+    if not _is_given(ctx, "dtype"):
+        ctx.params["dtype"] = "float16"
+
+
+def _is_given(ctx: click.Context, name: str) -> bool:
+    return ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
 def _kernel(context: click.Context, argument: click.Parameter, text: str | None) -> str:

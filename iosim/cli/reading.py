@@ -10,6 +10,7 @@ from typing import Literal, TypeVar
 
 import click
 
+from iosim import devices
 from iosim.errors import BadInput
 from iosim.kernels.registry import KERNELS
 from iosim.plan import BlockChoice
@@ -76,6 +77,11 @@ def size(option: str, text: str) -> Capacity:
     if found.amount > LARGEST_SRAM:
         raise BadInput(f"{option} {text} is more than any SRAM holds; ask for at most {LARGEST_SRAM}")
     return found
+
+
+def device(option: str, text: str) -> devices.Device:
+    """A device by its name, or from a file."""
+    return devices.device(text)
 
 
 def window(option: str, text: str) -> tuple[int, int]:

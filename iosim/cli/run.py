@@ -63,6 +63,7 @@ def what_differs(made: Report) -> str | None:
     if made.sound:
         return None
     roads = [f"{road} counts differ from the counted ones" for road, equal in made.agreed.items() if not equal]
-    if made.max_error is not None and made.error_bound is not None and not made.max_error <= made.error_bound:
-        roads.append(f"values are {made.max_error:.1e} from the oracle's, above the bound {made.error_bound:.1e}")
+    for name in made.broken:
+        bound = f", above the bound {made.bounds[name]:.1e}" if name in made.bounds else ""
+        roads.append(f"{name} is {made.errors[name]:.1e} from the oracle's{bound}")
     return f"{made.kernel}: {'; '.join(roads)}"

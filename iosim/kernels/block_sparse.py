@@ -8,7 +8,7 @@ from iosim.memory import Hbm, Machine
 
 
 def block_sparse(
-    m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, L: Hbm, M: Hbm,
+    m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, L: Hbm, M: Hbm, O_acc: Hbm,
     *, Br: int, Bc: int, scale: float, mask: Mask, first_pass: str = "load", skip_empty: bool = False,
 ) -> None:  # fmt: skip
     """Block-sparse FlashAttention (Dao et al. 2022, arXiv 2205.14135, Algorithm 5): ``flash`` over the tiles of a block mask.
@@ -17,4 +17,4 @@ def block_sparse(
     Words: as ``flash``, with Q, O, l and m moved once for every non-zero tile of their row:
     N_k (d + d_v) + sum over non-zero tiles of Br (d + 2 d_v + 4) + N_q (d_v + 2).
     """
-    flash(m, Q, K, V, O, L, M, Br=Br, Bc=Bc, scale=scale, mask=mask, first_pass=first_pass, skip_empty=skip_empty)
+    flash(m, Q, K, V, O, L, M, O_acc, Br=Br, Bc=Bc, scale=scale, mask=mask, first_pass=first_pass, skip_empty=skip_empty)

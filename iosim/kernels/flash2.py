@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from iosim.kernels.masking import Mask, scores
+from iosim.kernels.masking import Mask, dropped, scores
 from iosim.memory import Hbm, Machine, exp, finite, log, maximum, nonzero
 
 
@@ -30,7 +30,7 @@ def flash2(m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, LSE: Hbm, *, Br: int, Bc:
             l_i *= alpha
             l_i += s.rowsum()
             o *= alpha
-            o += s @ v
+            o += dropped(m, s, i, j, mask) @ v
             m_i[...] = m_new
         m.store(O[i], o / nonzero(l_i))
         m.store(LSE[i], m_i + log(l_i))

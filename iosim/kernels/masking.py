@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from iosim.masks.grid import Grid, Rule
-from iosim.memory import Block, Hbm, Machine, Tile, where
+from iosim.masks.runs import Runs
+from iosim.memory import Block, Hbm, Machine, OnChip, Tile, where
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +16,14 @@ class Mask:
     """What a listing asks about who may attend: which tiles (``grid``), and inside a tile by index or by element.
 
     ``rule`` is computed from indices and moves no words; ``elements`` is a boolean HBM array, read tile by tile.
+    ``kept`` says which weights dropout keeps, from indices too, and ``kept_scale`` = 1 / (1 - p) what those are multiplied by.
     """
 
     grid: Grid
     rule: Rule | None = None
     elements: Hbm | None = None
+    kept: Rule | None = None
+    kept_scale: float = 1.0
 
     def hide(self, m: Machine, s: Block, i: Tile, j: Tile) -> None:
         """Set the scores of forbidden pairs to -inf."""
@@ -35,3 +39,14 @@ def scores(m: Machine, q: Block, k: Block, i: Tile, j: Tile, scale: float, mask:
     if not (i.full and j.full):
         mask.hide(m, s, i, j)
     return s
+
+
+def dropped(m: Machine, p: OnChip, i: Tile, j: Tile, mask: Mask) -> OnChip:
+    """P_ij, or a gradient of it, after dropout (Algorithm 2, line 14); the same for every tile size and pass, and no words move."""
+    return p if mask.kept is None else p * (mask.kept_scale * m.pairs(mask.kept, i, j))
+
+
+def fill(m: Machine, X: Hbm, b: int, number: float, *, init: bool = False, seen: Runs | None = None) -> None:
+    """Store ``number`` in every element of ``X``, or in the rows of the tiles ``seen``."""
+    for i in m.tiles(X.shape[0], b, seen=seen):
+        m.store(X[i], m.full(number, i.size, X.shape[1], name=f"{X.name}_i"), init=init)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from iosim.kernels.masking import Mask, scores
+from iosim.kernels.products import weighted_rows
 from iosim.memory import Hbm, Machine, exp, finite, maximum, nonzero
 
 
@@ -27,10 +28,7 @@ def standard(
         softmax_rows(m, S, P)
     else:
         softmax_streamed(m, S, P, Br=Br, Bc=Bc)
-    if reuse == "ideal":
-        output_ideal(m, P, V, O, Br=Br)
-    else:
-        output_tiled(m, P, V, O, Br=Br, Bc=Bc, mask=mask)
+    weighted_rows(m, P, V, O, Br=Br, Bc=Bc, mask=mask, whole=reuse == "ideal", drop=True)
 
 
 def scores_tiled(m: Machine, Q: Hbm, K: Hbm, S: Hbm, *, Br: int, Bc: int, scale: float, mask: Mask) -> None:
@@ -78,24 +76,3 @@ def softmax_streamed(m: Machine, S: Hbm, P: Hbm, *, Br: int, Bc: int) -> None:
         for j in m.tiles(N_k, Bc):
             s = m.load(S[i, j])
             m.store(P[i, j], exp(s - finite(m_i)) / nonzero(l_i))
-
-
-def output_tiled(m: Machine, P: Hbm, V: Hbm, O: Hbm, *, Br: int, Bc: int, mask: Mask) -> None:
-    """O = PV with O_i on chip and V streamed past it."""
-    (N_q, d_v), N_k = O.shape, V.shape[0]
-    for i in m.tiles(N_q, Br):
-        o = m.full(0.0, i.size, d_v, name="O_i")
-        for j in m.tiles(N_k, Bc, seen=mask.grid.row(i)):
-            p, v = m.load(P[i, j]), m.load(V[j])
-            o += p @ v
-        m.store(O[i], o)
-
-
-def output_ideal(m: Machine, P: Hbm, V: Hbm, O: Hbm, *, Br: int) -> None:
-    """O = PV with the whole of V on chip, so that every operand moves once."""
-    N_k = V.shape[0]
-    for j in m.tiles(N_k, N_k):
-        v = m.load(V[j])
-        for i in m.tiles(O.shape[0], Br):
-            p = m.load(P[i, j])
-            m.store(O[i], p @ v)

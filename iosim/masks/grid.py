@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from iosim.errors import BadInput
 from iosim.masks.block import BlockMask
-from iosim.masks.runs import FIRST, FULL, Int, Runs, Table, complement, table_of_entries, table_of_intervals
+from iosim.masks.runs import FIRST, FULL, LAST, Int, Runs, Table, complement, table_of_entries, table_of_intervals
 from iosim.specs import Attention, Blocks
 
 Bool = NDArray[np.bool_]
@@ -35,11 +35,11 @@ class Grid:
     """The tiles of a problem, cut into blocks: rows are query tiles, columns are key tiles.
 
     ``by_row`` holds, for every query tile, the runs of key tiles that it meets; ``by_col`` the transpose, in which
-    runs also say where a query tile is met for the first time by an outer loop over keys.
+    runs also say where a query tile is met for the first and for the last time by an outer loop over keys.
     """
 
-    def __init__(self, problem: Attention, blocks: Blocks, by_row: Table, by_col: Table) -> None:
-        self.rows, self.cols = (problem.n, blocks.rows), (problem.nk, blocks.cols)
+    def __init__(self, rows: tuple[int, int], cols: tuple[int, int], by_row: Table, by_col: Table) -> None:
+        self.rows, self.cols = rows, cols
         self.by_row, self.by_col = by_row, by_col
 
     def row(self, i: Members) -> Runs:
@@ -71,21 +71,23 @@ class Grid:
         return complement(self.by_row, self._columns)
 
 
-def grid(problem: Attention, blocks: Blocks, *, skip: bool = True) -> Grid:
+def grid(problem: Attention, blocks: Blocks, *, skip: bool = True, group: int = 1) -> Grid:
     """The grid of ``problem`` cut into ``blocks``, which are those of its block mask (see :func:`check_grid`).
 
-    With ``skip=False`` nothing is known of the tiles of a masked problem: each is visited, as a partial one.
+    With ``skip=False`` nothing is known of the tiles of a masked problem: each is visited, as a partial one. With a ``group`` of heads
+    packed, a query has as many rows, one after the other; element and block masks are not for packed rows.
     """
-    shape = -(-problem.n // blocks.rows), -(-problem.nk // blocks.cols)
+    rows, cols = (problem.n * group, blocks.rows), (problem.nk, blocks.cols)
+    shape = -(-rows[0] // rows[1]), -(-cols[0] // cols[1])
     if max(shape) > MOST_TILES:
         raise BadInput(f"{shape[0]} x {shape[1]} tiles are more than {MOST_TILES} along an axis; use larger blocks than {blocks}")
     if problem.masked and not skip:
-        return Grid(problem, blocks, *_everything(shape))
+        return Grid(rows, cols, *_everything(shape))
     if problem.mask is not None:
-        return Grid(problem, blocks, *_of_entries(shape, *_element_entries(problem, problem.mask, blocks)))
+        return Grid(rows, cols, *_of_entries(shape, *_element_entries(problem, problem.mask, blocks)))
     if problem.block_mask is not None:
-        return Grid(problem, blocks, *_of_entries(shape, *_block_entries(problem, problem.block_mask, blocks)))
-    return Grid(problem, blocks, *_of_band(problem, shape, blocks))
+        return Grid(rows, cols, *_of_entries(shape, *_block_entries(problem, problem.block_mask, blocks)))
+    return Grid(rows, cols, *_of_band(problem, shape, blocks, group))
 
 
 def check_grid(mask: BlockMask, blocks: Blocks) -> None:
@@ -108,16 +110,18 @@ def allowed(rule: Rule, rows: Int, cols: Int) -> Bool:
 
 @dataclass(frozen=True, slots=True)
 class IndexRule:
-    """May query ``row`` attend to key ``col``? Computed from the two indices, so that it moves no words."""
+    """May query ``row // group`` attend to key ``col``? Computed from the two indices, so that it moves no words."""
 
     offset: int
     band: tuple[int, int] | None
     block_mask: BlockMask | None = None
+    group: int = 1
 
     def __call__(self, rows: Int, cols: Int) -> Bool:
         """For every pair of ``rows`` (r, 1) and ``cols`` (1, c)."""
         keep = np.ones(np.broadcast_shapes(rows.shape, cols.shape), dtype=bool)
         left, right = self.band or (-1, -1)
+        rows = rows // self.group
         if left >= 0:
             keep &= cols >= rows + self.offset - left
         if right >= 0:
@@ -127,12 +131,12 @@ class IndexRule:
         return keep
 
 
-def index_rule(problem: Attention, *, with_blocks: bool = False) -> IndexRule | None:
+def index_rule(problem: Attention, *, with_blocks: bool = False, group: int = 1) -> IndexRule | None:
     """What causal and window say of a pair, and the block mask too where the grid does not already enforce it."""
     block_mask = problem.block_mask if with_blocks else None
     if problem.band is None and block_mask is None:
         return None
-    return IndexRule(problem.nk - problem.n, problem.band, block_mask)
+    return IndexRule(problem.nk - problem.n, problem.band, block_mask, group)
 
 
 def _cut(tile: Members, axis: str, size: tuple[int, int]) -> Sequence[int] | Int:
@@ -152,42 +156,52 @@ def _chosen(keep: Bool) -> Runs:
 
 def _everything(shape: tuple[int, int]) -> tuple[Table, Table]:
     rows, cols = (np.zeros(size, dtype=np.int64) for size in shape)
-    met_first = np.where(np.arange(shape[1]) == 0, shape[0], 0)
-    return table_of_intervals(rows, rows + shape[1], []), table_of_intervals(cols, cols + shape[0], [(cols, met_first, FIRST)])
+    first, last = (np.where(np.arange(shape[1]) == at, shape[0], 0) for at in (0, shape[1] - 1))
+    kinds = [(cols, first, FIRST), (cols, last, LAST)]
+    return table_of_intervals(rows, rows + shape[1], []), table_of_intervals(cols, cols + shape[0], kinds)
 
 
-def _of_band(problem: Attention, shape: tuple[int, int], blocks: Blocks) -> tuple[Table, Table]:
+def _of_band(problem: Attention, shape: tuple[int, int], blocks: Blocks, group: int) -> tuple[Table, Table]:
     left, right = problem.band or (-1, -1)
-    begin, end, full = spans(problem.n, problem.nk, blocks.rows, blocks.cols, left, right)
+    begin, end, full = spans(problem.n, problem.nk, blocks.rows, blocks.cols, left, right, group=group)
     by_row = table_of_intervals(begin, end, [(*full, FULL)])
     met = np.flatnonzero(begin < end)
-    columns, offset = np.arange(shape[1]), met[0] if len(met) else 0
-    first = offset + np.searchsorted(begin[met], columns, "left"), offset + np.searchsorted(begin[met], columns, "right")
-    begin, end, full = spans(problem.nk, problem.n, blocks.cols, blocks.rows, right, left)
-    return by_row, table_of_intervals(begin, end, [(*full, FULL), (*first, FIRST)])
+    first, last = (_places(edge[met], met, shape[1]) for edge in (begin, end - 1))
+    begin, end, full = spans(problem.nk, problem.n, blocks.cols, blocks.rows, right, left, across=group)
+    return by_row, table_of_intervals(begin, end, [(*full, FULL), (*first, FIRST), (*last, LAST)])
 
 
-def spans(n: int, nk: int, rows: int, cols: int, left: int, right: int) -> tuple[Int, Int, tuple[Int, Int]]:
+def _places(edge: Int, met: Int, columns: int) -> tuple[Int, Int]:
+    """For every key tile: the first and one past the last of the query tiles ``met``, neighbours all, whose ``edge`` it is."""
+    offset, wanted = met[0] if len(met) else 0, np.arange(columns)
+    return offset + np.searchsorted(edge, wanted, "left"), offset + np.searchsorted(edge, wanted, "right")
+
+
+def spans(
+    n: int, nk: int, rows: int, cols: int, left: int, right: int, *, group: int = 1, across: int = 1
+) -> tuple[Int, Int, tuple[Int, Int]]:
     """For every tile of ``rows`` out of ``n``: the tiles of ``cols`` out of ``nk`` it meets (begin, end), and those it meets in full.
 
-    Row r meets column c where r + nk - n - left <= c <= r + nk - n + right, -1 = unbounded.
+    Row r meets column c where r + nk - n - left <= c <= r + nk - n + right, -1 = unbounded. Each row stands for ``group`` rows of a tile
+    and each column for ``across`` of them, where heads are packed.
     """
-    top = np.arange(0, n, rows, dtype=np.int64) + (nk - n)
-    bottom = np.minimum(top + rows, nk) - 1
+    starts = np.arange(0, n * group, rows, dtype=np.int64)
+    top = starts // group + (nk - n)
+    bottom = (np.minimum(starts + rows, n * group) - 1) // group + (nk - n)
     zero, whole = np.zeros_like(top), np.full_like(top, nk)
     low = zero if left < 0 else np.clip(top - left, 0, nk)
     high = whole if right < 0 else np.clip(bottom + right + 1, 0, nk)
     low_full = zero if left < 0 else np.clip(bottom - left, 0, nk)
     high_full = whole if right < 0 else np.clip(top + right + 1, 0, nk)
-    begin, end = low // cols, -(-high // cols)
-    full = -(-low_full // cols), np.where(high_full == nk, -(-nk // cols), high_full // cols)
+    begin, end = low * across // cols, -(-high * across // cols)
+    full = -(-low_full * across // cols), np.where(high_full == nk, -(-nk * across // cols), high_full * across // cols)
     return begin, np.where(low < high, end, begin), full
 
 
 def _of_entries(shape: tuple[int, int], i: Int, j: Int, full: Bool) -> tuple[Table, Table]:
     order = np.lexsort((i, j))
-    met_first = np.concatenate([[True], np.diff(i) > 0])[: len(i)]
-    code = np.where(full, FULL, 0).astype(np.int64) | np.where(met_first, FIRST, 0)
+    new = np.concatenate([[True], np.diff(i) > 0, [True]])[: len(i) + 1]
+    code = np.where(full, FULL, 0).astype(np.int64) | np.where(new[: len(i)], FIRST, 0) | np.where(new[1:], LAST, 0)
     by_row = table_of_entries(i, j, code & FULL, shape[0])
     return by_row, table_of_entries(j[order], i[order], code[order], shape[1])
 

@@ -12,6 +12,7 @@ Int = NDArray[np.int64]
 
 FULL = 1  # every pair of the tile may attend
 FIRST = 2  # the first visit that the loop nest pays to this query tile
+LAST = 4  # the last one
 
 
 @dataclass(frozen=True, slots=True)

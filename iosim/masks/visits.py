@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from iosim.errors import BadInput
-from iosim.masks.runs import FIRST, FULL, Int, Runs
+from iosim.masks.runs import FIRST, FULL, LAST, Int, Runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ def kinds(n: int, b: int, runs: Runs) -> Iterator[tuple[int, int, Group]]:
     wrong = (runs.first < 0) | (runs.first >= runs.stop) | (runs.stop > last + 1)
     if wrong.any():
         raise misfit(n, b, runs.first[wrong][0], runs.stop[wrong][0])
-    for code in range((FULL | FIRST) + 1):
-        mine = runs.code & (FULL | FIRST) == code
+    for code in range((FULL | FIRST | LAST) + 1):
+        mine = runs.code == code
         first, stop = runs.first[mine], runs.stop[mine]
         short = stop > last
         body = np.where(short, last, stop)

@@ -16,6 +16,9 @@ class Traffic:
     init_writes: int = 0
     itemsize: int = 4
 
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(self.reads + other.reads, self.writes + other.writes, self.init_writes + other.init_writes, self.itemsize)
+
     def __mul__(self, times: int) -> Traffic:
         return Traffic(self.reads * times, self.writes * times, self.init_writes * times, self.itemsize)
 

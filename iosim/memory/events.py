@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 Box = tuple[tuple[int, int], ...]
-Kind = Literal["input", "output", "begin", "end", "load", "alloc", "store", "init", "use"]
+Kind = Literal["input", "output", "scratch", "begin", "end", "load", "alloc", "store", "init", "use"]
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
     """One thing that a machine did, ``times`` identical repetitions of it.
 
-    ``input`` / ``output`` declare an HBM array; ``begin`` / ``end`` bracket a tile, at whose end all that was made inside it is
+    ``input`` / ``output`` / ``scratch`` declare an HBM array; ``begin`` / ``end`` bracket a tile, at whose end all that was made inside it is
     released; ``load`` and ``store`` (or ``init``, a store that only initialises) move the region ``box`` of array ``name``; ``alloc`` gives
     a computed value room; ``use`` says that an operation read the on-chip copy of a region. ``box`` holds (start, stop) per axis,
     ``words`` counts elements of ``itemsize`` bytes, ``sram`` is what is occupied afterwards, in the machine's unit.

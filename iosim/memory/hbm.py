@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from iosim.errors import BadInput, LoopMisuse, NotWritten
 from iosim.masks.runs import Int, reached
-from iosim.memory.events import Box
+from iosim.memory.events import Box, Kind
 from iosim.memory.tiles import Tile
 from iosim.storage import rounded
 
@@ -43,18 +43,26 @@ class Hbm(Address):
     """
 
     __slots__ = (
-        "_data", "cost", "covered", "init_writes", "is_input", "itemsize", "lends", "machine", "name", "narrow", "reads", "shape", "writes",
-        "written",
+        "_data", "cost", "covered", "init_writes", "is_input", "itemsize", "lends", "machine", "name", "narrow", "reads", "shape", "whole",
+        "writes", "written",
     )  # fmt: skip
 
-    def __init__(self, machine: Machine, name: str, shape: tuple[int, int], itemsize: int, data: Array | None, is_input: bool) -> None:
-        self.machine, self.name, self.shape, self.itemsize, self._data, self.is_input = machine, name, shape, itemsize, data, is_input
-        self.lends = is_input and (data is None or data.dtype == machine.dtype)
-        self.narrow = data.dtype if data is not None and itemsize < machine.dtype.itemsize else None
+    def __init__(self, machine: Machine, name: str, shape: tuple[int, int], itemsize: int, kind: Kind) -> None:
+        self.machine, self.name, self.shape, self.itemsize = machine, name, shape, itemsize
+        self.is_input, self.whole = kind == "input", kind == "output"
         self.cost = itemsize if machine.unit == "bytes" else 1
         self.reads = self.writes = self.init_writes = 0
-        self.written = None if is_input or machine.mode == "count" else np.zeros(shape, dtype=bool)
+        self.written = None if self.is_input or machine.mode == "count" else np.zeros(shape, dtype=bool)
         self.covered: tuple[list[Int], list[Int]] = [], []
+        self._data: Array | None = None
+        self.lends = self.is_input
+        self.narrow: np.dtype[np.generic] | None = None
+
+    def hold(self, data: Array) -> None:
+        """Give it numbers; an input whose elements are as wide as what is computed on chip lends views of them."""
+        self._data = data
+        self.lends = self.is_input and data.dtype == self.machine.dtype
+        self.narrow = data.dtype if self.itemsize < self.machine.dtype.itemsize else None
 
     @property
     def words(self) -> int:
@@ -102,7 +110,7 @@ class Hbm(Address):
 
         Counting sees no elements: there it is the rows and the columns that must be covered, and the words that must suffice.
         """
-        if self.is_input:
+        if not self.whole:
             return
         if self.written is None:
             where = self._gap(0, "row") or self._gap(1, "column") or ("some element" if self.writes < self.words else "")

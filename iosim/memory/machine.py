@@ -64,18 +64,30 @@ class Machine(Accounts):
         self.arrays: dict[str, Hbm] = {}
         self.known: dict[Path, list[Deed]] = {}
 
-    def input(self, name: str, shape: Shape, data: ArrayLike | None = None, *, dtype: str | None = None) -> Hbm:
+    def input(self, name: str, shape: Shape, data: ArrayLike | None = None, *, dtype: str | None = None, infinite: bool = False) -> Hbm:
         """Declare an HBM array that holds data: ``(rows, cols)``, copied, refused where an element is not finite.
 
-        ``dtype`` is the element type in HBM ("bool" for masks); the numbers are needed, and kept, only in execute mode.
+        ``dtype`` is the element type in HBM ("bool" for masks), ``infinite`` allows -inf, as in the statistics of a row that attends to
+        nothing; the numbers are needed, and kept, only in execute mode.
         """
         if self.mode == "execute" and data is None:
             raise BadInput(f"{name} is an input but no data was given; execute mode computes with real numbers")
-        return self._declare(name, shape, dtype or str(self.dtype), data, "input")
+        kind = dtype or str(self.dtype)
+        array = self._declare(name, shape, kind, "input")
+        if self.mode == "execute" and data is not None:
+            array.hold(stored(name, array.shape, data, kind, infinite=infinite))
+        return array
 
-    def output(self, name: str, shape: Shape, *, dtype: str | None = None) -> Hbm:
-        """Declare an HBM array ``(rows, cols)`` that the listing fills; it starts as NaN and must be written whole."""
-        return self._declare(name, shape, dtypes.checked(dtype or str(self.dtype)), None, "output")
+    def output(self, name: str, shape: Shape, *, dtype: str | None = None, whole: bool = True) -> Hbm:
+        """Declare an HBM array ``(rows, cols)`` that the listing fills; it starts as NaN and must be written whole.
+
+        ``whole=False`` is for what only waits in HBM between tiles: it need not be written everywhere.
+        """
+        kind = dtype or str(self.dtype)
+        array = self._declare(name, shape, kind, "output" if whole else "scratch")
+        if self.mode == "execute":
+            array.hold(poison(array.shape, kind))
+        return array
 
     def load(self, region: Region) -> Block:
         """Read a region of HBM into SRAM; it stays until the tile ends."""
@@ -215,7 +227,7 @@ class Machine(Accounts):
     def __reduce_ex__(self, _: object) -> NoReturn:
         raise BadInput("a machine can be neither copied nor pickled; build another one")
 
-    def _declare(self, name: str, shape: Shape, dtype: str, data: ArrayLike | None, kind: Literal["input", "output"]) -> Hbm:
+    def _declare(self, name: str, shape: Shape, dtype: str, kind: Literal["input", "output", "scratch"]) -> Hbm:
         if self.tile is not self.root:
             raise LoopMisuse(f"{name} was declared inside a loop; declare HBM arrays before the loops")
         if not isinstance(name, str) or name in self.arrays:
@@ -226,9 +238,6 @@ class Machine(Accounts):
         itemsize = 1 if dtype == "bool" else dtypes.itemsize(dtype)
         if itemsize > self.dtype.itemsize:
             raise BadInput(f"{name} is {dtype} but the machine computes in {self.dtype}; build it with accumulator={dtype!r}")
-        numbers = None
-        if self.mode == "execute":
-            numbers = poison(shape, dtype) if data is None else stored(name, shape, data, dtype)
-        array = self.arrays[name] = Hbm(self, name, shape, itemsize, numbers, kind == "input")
+        array = self.arrays[name] = Hbm(self, name, shape, itemsize, kind)
         self.emit(kind, name, ((0, shape[0]), (0, shape[1])), array.words, itemsize)
         return array

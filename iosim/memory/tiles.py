@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from iosim.errors import KindMismatch, LoopMisuse
-from iosim.masks.runs import FIRST, FULL, Int
+from iosim.masks.runs import FIRST, FULL, LAST, Int
 from iosim.masks.visits import Visit
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ Deed = tuple[str | int, ...]
 class Tile:
     """One turn of a loop: some rows of an axis, and the scope in which on-chip blocks live until the loop moves on.
 
-    A body may use its ``size``, whether it is ``full`` (every pair may attend) and whether this is the ``first`` visit to it, never
-    its place: in count mode one tile stands for all of its kind. ``deeds`` is what it did, noted where a machine checks kinds.
+    A body may use its ``size``, whether it is ``full`` (every pair may attend) and whether this is the ``first`` or the ``last`` visit to
+    it, never its place: in count mode one tile stands for all of its kind. ``deeds`` is what it did, noted where a machine checks kinds.
     """
 
     __slots__ = (
-        "axis", "code", "deeds", "first", "full", "group", "height", "loop", "machine", "mark", "open", "owner", "parent", "size", "start",
-        "times", "used",
+        "axis", "code", "deeds", "first", "full", "group", "height", "last", "loop", "machine", "mark", "open", "owner", "parent", "size",
+        "start", "times", "used",
     )  # fmt: skip
 
     wanted = "a tile of this machine; use those of m.tiles(...)"
@@ -38,7 +38,7 @@ class Tile:
         self, machine: Accounts, parent: Tile | None, visit: Visit, axis: int, height: int, loop: int = 0, owner: object = None
     ) -> None:
         self.start, self.size, self.code, self.times, self.group = visit
-        self.full, self.first = self.code & FULL != 0, self.code & FIRST != 0
+        self.full, self.first, self.last = self.code & FULL != 0, self.code & FIRST != 0, self.code & LAST != 0
         self.machine, self.parent, self.axis = machine, parent, axis
         self.height, self.loop, self.owner = height, loop, owner
         self.open, self.used, self.mark = False, machine.used, len(machine.residents)
@@ -133,5 +133,5 @@ def compare(kind: Path, known: list[Deed], found: list[Deed]) -> None:
     one, other = (" ".join(map(str, deed)) for deed in differ)
     raise KindMismatch(
         f"two tiles of one kind ({kind[-1][1]} rows, loop depth {len(kind)}) did different things at step {step}: "
-        f"{one} against {other}; a body may depend only on its tile's size, full and first"
+        f"{one} against {other}; a body may depend only on its tile's size, full, first and last"
     )

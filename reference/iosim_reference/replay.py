@@ -6,6 +6,7 @@ An event is a mapping with the keys ``kind name box words itemsize times``; ``bo
 kind            what happened
 =============== ====================================================================================================
 input, output   an array is declared in HBM: an input is full of data, an output is poison until it is written
+scratch         an array is declared as an output is, but need not be written whole
 begin, end      a tile of a loop begins; the innermost open one ends, and all that was made on chip inside it is gone
 load            a region is read from HBM into a new on-chip block
 alloc           a computed block is given room on chip
@@ -33,7 +34,7 @@ Box = tuple[tuple[int, int], ...]
 
 _LOOP = ("begin", "end")
 _IN_HBM = ("load", "store", "init", "use")
-_KINDS = ("input", "output", *_LOOP, "alloc", *_IN_HBM)
+_KINDS = ("input", "output", "scratch", *_LOOP, "alloc", *_IN_HBM)
 
 
 class ReplayError(ValueError):
@@ -158,6 +159,7 @@ class _HbmArray:
     is_input: bool
     holds_data: NDArray[np.bool_]
     resident: NDArray[np.int32]
+    whole: bool
     reads: int = 0
     writes: int = 0
     init_writes: int = 0
@@ -185,7 +187,7 @@ class _Recount:
 
     def see(self, event: _Event) -> None:
         match event.kind:
-            case "input" | "output":
+            case "input" | "output" | "scratch":
                 self.declare(event)
             case "begin":
                 self.begin(event)
@@ -207,7 +209,7 @@ class _Recount:
             raise event.error("an array is declared whole: [0, size] on each axis")
         shape, is_input = tuple(stop for _, stop in event.box), event.kind == "input"
         data, resident = np.full(shape, is_input), np.zeros(shape, dtype=np.int32)
-        self.arrays[event.name] = _HbmArray(event.itemsize, is_input, data, resident)
+        self.arrays[event.name] = _HbmArray(event.itemsize, is_input, data, resident, whole=event.kind != "scratch")
 
     def begin(self, event: _Event) -> None:
         if len(event.box) != 1:
@@ -277,7 +279,7 @@ class _Recount:
         if len(self.tiles) > 1:
             raise ReplayError(f"the trace stops with {len(self.tiles) - 1} tiles open")
         for name, array in self.arrays.items():
-            if not array.holds_data.all():
+            if array.whole and not array.holds_data.all():
                 raise ReplayError(f"{name}: {int((~array.holds_data).sum())} of {array.holds_data.size} elements were never written")
         return Replay(
             arrays={name: Traffic(array.reads, array.writes, array.init_writes) for name, array in self.arrays.items()},

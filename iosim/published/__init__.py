@@ -1,0 +1,21 @@
+"""The published numbers of the FlashAttention paper, with sources, setups and known misprints."""
+
+from iosim.published.cells import Cell, cells, table, table7, tables
+from iosim.published.datasets import Dataset, Measured, Setup
+from iosim.published.figures import (
+    Accesses,
+    BlockPoint,
+    DensityPoint,
+    Traffic,
+    figure2_left,
+    figure2_middle,
+    figure2_right,
+    softmax_accesses,
+)
+from iosim.published.footprints import Tensor, flash_live, mebibytes, pytorch_live
+from iosim.published.notes import Note, notes
+
+__all__ = [
+    "Accesses", "BlockPoint", "Cell", "Dataset", "DensityPoint", "Measured", "Note", "Setup", "Tensor", "Traffic", "cells", "figure2_left",
+    "figure2_middle", "figure2_right", "flash_live", "mebibytes", "notes", "pytorch_live", "softmax_accesses", "table", "table7", "tables",
+]  # fmt: skip
