@@ -3,7 +3,7 @@
 from iosim.compare import Comparison, compare
 from iosim.errors import BadInput, IosimError, SramOverflow
 from iosim.inputs import problem_of, random_inputs
-from iosim.kernels.registry import KERNELS
+from iosim.kernels.registry import BACKWARD, FORWARD, KERNELS
 from iosim.masks import BlockMask
 from iosim.memory import Machine
 from iosim.report import Report
@@ -14,7 +14,7 @@ from iosim.trace import trace
 from iosim.units import Capacity, capacity
 
 __all__ = [
-    "KERNELS", "Attention", "BadInput", "BlockMask", "Blocks", "Capacity", "Comparison", "IosimError", "Machine", "Options", "Report",
+    "BACKWARD", "FORWARD", "KERNELS", "Attention", "BadInput", "BlockMask", "Blocks", "Capacity", "Comparison", "IosimError", "Machine", "Options", "Report",
     "SramOverflow", "capacity", "compare", "problem_of", "random_inputs", "simulate", "sweep", "trace",
 ]  # fmt: skip
 __version__ = "0.1.0"

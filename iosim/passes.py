@@ -11,7 +11,7 @@ from iosim.kernels.registry import BACKWARD, kernel
 from iosim.masks import patterns
 from iosim.memory import Flops
 from iosim.plan import BlockChoice, Given, Overflow, Plan, make_plan
-from iosim.report import Report
+from iosim.report import Report, binding
 from iosim.specs import Attention
 from iosim.tables import Cell, table
 from iosim.units import Capacity
@@ -73,14 +73,55 @@ class Passes:
         return max(made.peak_hbm_bytes for made in self.reports)
 
     @property
+    def seconds(self) -> float | None:
+        """The roofline times of both passes; None without a device."""
+        times = [made.time for made in self.reports]
+        return None if None in times else sum(time.seconds for time in times if time is not None)
+
+    @property
     def sound(self) -> bool:
         """Whether both reports are."""
         return all(made.sound for made in self.reports)
 
+    def record(self) -> dict[str, object]:
+        """Sums and peaks as one flat JSON-ready record, and the records of the passes under ``passes``."""
+        records = [made.record() for made in self.reports]
+        first = {name: value for name, value in records[0].items() if name in SHARED}
+        sums = {name: sum(int(str(record[name])) for record in records) for name in SUMMED}
+        peaks = {name: max(int(str(record[name])) for record in records) for name in ("peak_sram", "peak_hbm", "overflow")}
+        flops = {"matmul": self.flops.matmul, "elementwise": self.flops.elementwise, "exp": self.flops.exp}
+        timing = {} if self.seconds is None else {"device": records[0]["device"], "seconds": self.seconds}
+        return {**first, "pass": "both", **sums, **peaks, "flops": flops, **timing, "passes": records}
+
     def __repr__(self) -> str:
-        sums: list[Cell] = ["both passes", self.reads, self.writes, self.total, self.bytes]
-        rows: list[list[Cell]] = [[made.pass_, made.reads, made.writes, made.total, made.bytes] for made in self.reports]
-        return "\n\n".join([*map(repr, self.reports), table(["pass", "reads", "writes", "words", "bytes"], [*rows, sums])])
+        return "\n\n\n".join([*map(repr, self.reports), self._summary()])
+
+    def _summary(self) -> str:
+        rows: list[list[Cell]] = [
+            [
+                made.pass_,
+                made.total,
+                made.bytes,
+                made.peak_sram,
+                made.peak_hbm_bytes,
+                *_ms(None if made.time is None else made.time.seconds),
+            ]
+            for made in self.reports
+        ]
+        both: list[Cell] = ["both", self.total, self.bytes, self.peak_sram, self.peak_hbm_bytes, *_ms(self.seconds)]
+        head = ["pass", "words", "bytes", "peak SRAM", "peak HBM, bytes", *(["ms"] if self.seconds is not None else [])]
+        bound = [f"{made.pass_} {binding(made.time)}" for made in self.reports if made.time is not None]
+        return "\n".join([table(head, [*rows, both]), *(["", "; ".join(bound)] if bound else [])])
+
+
+def _ms(seconds: float | None) -> list[Cell]:
+    return [] if seconds is None else [seconds * 1e3]
+
+
+SHARED = (
+    "kernel", "n", "nk", "d", "dv", "batch", "heads", "kv_heads", "dtype", "dropout", "sram", "sram_unit",
+)  # fmt: skip
+SUMMED = ("reads", "writes", "total", "read_bytes", "write_bytes", "total_bytes", "predicted_reads", "predicted_writes")
 
 
 def plans(

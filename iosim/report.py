@@ -8,11 +8,13 @@ from math import inf, isfinite, isnan
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.devices import Device
 from iosim.kernels.registry import kernel
 from iosim.memory import Counts, Flops, Traffic
 from iosim.plan import Plan
+from iosim.roofline import Time, roofline
 from iosim.specs import Attention, Blocks
-from iosim.tables import Cell, described, table
+from iosim.tables import Cell, described, spell, table
 from iosim.theory import Moved
 from iosim.units import Capacity
 
@@ -25,7 +27,7 @@ class Report:
     each; ``flops.matmul / .elementwise / .exp``; ``values``: the tensors that were computed (O and LSE, or dQ, dK, dV) in the layout of the
     inputs; ``errors`` of each against the float64 oracle, with the ``bounds`` that they must keep (empty where nothing was executed, or no
     bound is stated for the dtype). ``agreed`` names the roads to the counts and whether each gave the same; ``counts`` holds those of one
-    head.
+    head. ``time``: the roofline time on ``device``, None without one.
     """
 
     plan: Plan
@@ -37,6 +39,7 @@ class Report:
     values: dict[str, NDArray[np.generic]] = field(default_factory=dict)
     errors: dict[str, float] = field(default_factory=dict)
     bounds: dict[str, float] = field(default_factory=dict)
+    device: Device | None = None
 
     def __post_init__(self) -> None:
         times = self.plan.problem.instances
@@ -130,6 +133,28 @@ class Report:
         return self.read_bytes + self.write_bytes
 
     @property
+    def grid(self) -> int | None:
+        """How many thread blocks a GPU is asked to run; None for a sequence of many kernels."""
+        p, kind = self.problem, kernel(self.kernel).grid
+        tiles = {"heads": 1, "queries": -(-p.n // self.blocks.rows), "keys": -(-p.nk // self.blocks.cols)}
+        return None if kind is None else p.batch * p.heads * tiles[kind]
+
+    @property
+    def time(self) -> Time | None:
+        """How long the run takes on the device, by the roofline; None without a device, and where it has no rate for the type."""
+        if self.device is None or self.problem.dtype == "float64":
+            return None
+        return roofline(
+            self.device,
+            read_bytes=self.read_bytes,
+            write_bytes=self.write_bytes,
+            matmul_flops=self.flops.matmul,
+            other_flops=self.flops.elementwise + self.flops.exp,
+            dtype=self.problem.dtype,
+            grid=self.grid,
+        )
+
+    @property
     def output(self) -> NDArray[np.generic] | None:
         """O, where a forward kernel was executed."""
         return self.values.get("O")
@@ -183,7 +208,7 @@ class Report:
         """The numbers as one flat JSON-ready record, exact integers."""
         p, moved = self.problem, self.predicted.values()
         return {
-            "kernel": self.kernel, "n": p.n, "nk": p.nk, "d": p.d, "dv": p.dv, "batch": p.batch, "heads": p.heads, "kv_heads": p.heads,
+            "kernel": self.kernel, "n": p.n, "nk": p.nk, "d": p.d, "dv": p.dv, "batch": p.batch, "heads": p.heads, "kv_heads": p.kv_heads,
             "dtype": p.dtype, "dropout": p.dropout, "pass": self.pass_, "sram": self.sram.amount, "sram_unit": self.sram.unit,
             "block_rows": self.blocks.rows, "block_cols": self.blocks.cols,
             "reads": self.reads, "writes": self.writes, "total": self.total,
@@ -195,8 +220,14 @@ class Report:
             "max_lse_error": self.max_lse_error, "lse_error_bound": self.lse_error_bound,
             "predicted_reads": sum(m.reads for m in moved), "predicted_writes": sum(m.writes for m in moved),
             "predicted_peak_sram": self.plan.predicted_peak(), "lower_bound": self.lower_bound, "agreed": dict(self.agreed),
-            "notes": list(self.notes),
+            "notes": list(self.notes), **self._timing(),
         }  # fmt: skip
+
+    def _timing(self) -> dict[str, object]:
+        if self.device is None:
+            return {}
+        time = self.time
+        return {"device": self.device.key, "seconds": time and time.seconds, "bound": time and time.bound}
 
     def __repr__(self) -> str:
         lines = [self._title(), "", table(["array", "reads", "writes", "predicted", "bytes"], self._rows()), "", *self._footer()]
@@ -221,6 +252,7 @@ class Report:
         lines.append(f"peak HBM    {self.peak_hbm:,} words ({self.peak_hbm_bytes:,} bytes)")
         lines.append(f"flops       {self.flops.matmul:,} matmul, {self.flops.elementwise:,} elementwise, {self.flops.exp:,} exp")
         lines.append(f"counts      {', '.join(f'{road} {_verdict(equal)}' for road, equal in self.agreed.items())}")
+        lines += [] if self.device is None else [_time_line(self.device, self.time, self.problem.dtype)]
         return lines + [_value_line(name, error, self.bounds.get(name), self.problem.dtype) for name, error in self.errors.items()]
 
     def _against_bound(self) -> str:
@@ -237,6 +269,24 @@ def _kept(error: float, bound: float | None) -> bool:
 def _value_line(name: str, error: float, bound: float | None, dtype: str) -> str:
     known = f"no bound is stated for {dtype}" if bound is None else f"bound {bound:.1e}"
     return f"{name:<11} largest error {error:.1e} against the float64 oracle, {known}"
+
+
+def _time_line(device: Device, time: Time | None, dtype: str) -> str:
+    if time is None:
+        return f"time        no rate of {dtype} is known for {device.key}"
+    return f"time        {milliseconds(time.seconds)} on {device.key}, {binding(time)}"
+
+
+def milliseconds(seconds: float) -> str:
+    """A time in milliseconds, to three digits."""
+    return f"{spell(seconds * 1e3)} ms"
+
+
+def binding(time: Time) -> str:
+    """Which side binds, and how long the other takes."""
+    sides = {"memory": time.memory, "compute": time.compute}
+    other = next(side for side in sides if side != time.bound)
+    return f"bound by {time.bound} ({other} takes {milliseconds(sides[other])})"
 
 
 def _verdict(equal: bool) -> str:

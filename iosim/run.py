@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from iosim import theory
+from iosim.devices import Device
 from iosim.inputs import heads_of, random_inputs
 from iosim.kernels.registry import kernel
 from iosim.launch import SUMMED
@@ -65,6 +66,7 @@ def report(
     replay: bool | None = None,
     check: int = 0,
     registers: int | None = None,
+    device: Device | None = None,
 ) -> Report:
     """Count the plan, execute and replay it as asked (see :func:`simulate`), and set the results side by side."""
     problem, backward = plan.problem, kernel(plan.kernel).forward is not None
@@ -99,6 +101,7 @@ def report(
         else {name: in_layout_of(inputs, problem, name, [one[name] for one in run.found]) for name in run.found[0]},
         errors={} if run is None else run.errors(),
         bounds={} if run is None else run.bounds(),
+        device=device,
     )
 
 

@@ -79,7 +79,9 @@ def described(problem: Attention) -> str:
     """
     p = problem
     sizes = [f"n={p.n}", *([f"nk={p.nk}"] if p.nk != p.n else []), f"d={p.d}", *([f"dv={p.dv}"] if p.dv != p.d else []), p.dtype]
-    return ", ".join([" ".join([*sizes, *rules(p)[:1]]), *rules(p)[1:], *([f"{p.batch} x {p.heads} heads"] if p.instances > 1 else [])])
+    shared = f" on {p.kv_heads} KV heads" if p.group > 1 else ""
+    heads = [f"{p.batch} x {p.heads} heads{shared}"] if p.batch * p.heads > 1 else []
+    return ", ".join([" ".join([*sizes, *rules(p)[:1]]), *rules(p)[1:], *([f"dropout {p.dropout:g}"] if p.dropout else []), *heads])
 
 
 def rules(problem: Attention) -> list[str]:

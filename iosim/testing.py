@@ -67,7 +67,7 @@ def build_case(rng: np.random.Generator, kernel: str, sizes: tuple[int, int, int
 
 def random_options(rng: np.random.Generator, kernel: str) -> dict[str, str | bool | None]:
     """Random values for every option that ``kernel`` has."""
-    choices = {"skip": (True, True, False), "skip_empty": (False, True)} | CHOICES
+    choices = {"skip": (True, True, False), "skip_empty": (False, True), "pack": (False, True)} | CHOICES
     options: dict[str, str | bool | None] = {}
     for name in KERNELS[kernel].options:
         if (kernel, name) != ("block-sparse", "skip"):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from iosim import KERNELS, Attention, BadInput, BlockMask, problem_of, simulate, theory
+from iosim import Attention, BadInput, BlockMask, problem_of, simulate, theory
 from iosim.masks import patterns
 from iosim.masks.grid import grid
 from iosim.plan import Given, make_plan
@@ -20,14 +20,19 @@ from iosim.specs import Blocks, Options
 from iosim.units import capacity
 
 CASES = Path(__file__).parent / "cases"
-FORWARD = ("H01", "H02", "H03", "H04", "H05", "H06")
+NAMES = ("H01", "H02", "H03", "H04", "H05", "H06")
 ALL_OPTIONS: dict[str, list[Given]] = {
     "standard": [{"reuse": reuse, "softmax": softmax} for reuse in ("tiled", "ideal") for softmax in ("rows", "streamed")],
-    "flash": [{"first_pass": first} for first in ("load", "create")],
+    "flash": [{"first_pass": "load"}, *({"first_pass": "create", "accumulator": wide} for wide in ("storage", "float32"))],
     "flash2": [{}],
     "block-sparse": [{"first_pass": first, "skip_empty": empty} for first in ("load", "create") for empty in (False, True)],
+    "pytorch": [{"reuse": reuse} for reuse in ("tiled", "ideal")],
+    "megatron": [{"reuse": reuse} for reuse in ("tiled", "ideal")],
+    "fmha": [{}],
+    "released": [{}],
 }
-VARIANTS = [(kernel, options) for kernel in KERNELS for options in ALL_OPTIONS[kernel]]
+WITH_LSE = ("flash", "flash2", "block-sparse", "released")
+VARIANTS = [(kernel, options) for kernel, variants in ALL_OPTIONS.items() for options in variants]
 
 
 def load(name: str) -> Any:
@@ -40,7 +45,7 @@ def floats(array: NDArray[np.generic] | None) -> NDArray[np.float64]:
 
 
 @pytest.mark.parametrize(("kernel", "options"), VARIANTS, ids=str)
-@pytest.mark.parametrize("name", FORWARD)
+@pytest.mark.parametrize("name", NAMES)
 def test_forward_cases(name: str, kernel: str, options: Given) -> None:
     case = load(name)
     given, expected = case["inputs"], case["expect"]
@@ -58,9 +63,54 @@ def test_forward_cases(name: str, kernel: str, options: Given) -> None:
             found = report(make_plan(kernel, problem, 10**6, blocks, None, options), inputs=(q, k, v), check=9)
         assert found.sound
         np.testing.assert_allclose(floats(found.output), np.array(expected["o"], float), rtol=1e-9, atol=1e-12)
-        assert (found.lse is None) == (kernel == "standard")
+        assert (found.lse is not None) == (kernel in WITH_LSE)
         if found.lse is not None:
             np.testing.assert_allclose(floats(found.lse), np.array(expected["lse"], float), rtol=1e-9, atol=1e-12)
+
+
+BACKWARD_OPTIONS: dict[str, list[Given]] = {
+    "standard-backward": [{"reuse": reuse, "softmax": softmax} for reuse in ("tiled", "ideal") for softmax in ("rows", "streamed")],
+    "flash-backward": [{"first_pass": "load"}, *({"first_pass": "create", "accumulator": wide} for wide in ("storage", "float32"))],
+    "flash2-backward": [{"dq_pass": own, "accumulator": wide} for own in ("shared", "own") for wide in ("storage", "float32")],
+    "pytorch-backward": [{"reuse": reuse} for reuse in ("tiled", "ideal")],
+    "megatron-backward": [{"reuse": reuse} for reuse in ("tiled", "ideal")],
+    "fmha-backward": [{}],
+    "released-backward": [{}],
+}
+BACKWARD_VARIANTS = [(kernel, options) for kernel, variants in BACKWARD_OPTIONS.items() for options in variants]
+
+
+@pytest.mark.parametrize(("kernel", "options"), BACKWARD_VARIANTS, ids=str)
+@pytest.mark.parametrize("blocks", [(1, 1), (1, 2), (2, 1), (2, 2)])
+@pytest.mark.parametrize("gradient", ["ones", "random"])
+def test_h15_gradients(gradient: str, blocks: tuple[int, int], kernel: str, options: Given) -> None:
+    """Each of dQ, dK, dV is right for both dO, and a dV from another row's dO, right by chance where all are 1, is told from it."""
+    case = load("H15")
+    given, expected = case["inputs"], case["expect"][gradient]
+    q, k, v = (np.array(given[tensor], np.float64) for tensor in "qkv")
+    do = np.array(expected["do"], np.float64)
+    problem = problem_of(q, k, v, scale=given["scale"])
+    found = report(make_plan(kernel, problem, 10**6, blocks, None, options), inputs=(q, k, v, do), check=9)
+    assert found.sound
+    for name in ("dQ", "dK", "dV"):
+        np.testing.assert_allclose(floats(found.values[name]), np.array(expected[name.lower()], float), rtol=1e-9, atol=1e-12)
+    off = np.abs(floats(found.values["dV"]) - np.array(expected["faulty_dv"])).max()
+    assert (off > 1e-3) == (gradient == "random")
+    assert (off > found.bounds["dV"]) == (gradient == "random")
+
+
+@pytest.mark.parametrize(("kernel", "options"), BACKWARD_VARIANTS, ids=str)
+def test_h01_a_query_that_attends_to_nothing_has_gradient_zero(kernel: str, options: Given) -> None:
+    q, k, v = np.array([[1.0], [2.0]]), np.array([[1.0], [3.0]]), np.array([[10.0], [20.0]])
+    mask = np.array([[True, True], [False, False]])
+    problem = problem_of(q, k, v, scale=1.0, mask=mask)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = report(make_plan(kernel, problem, 10**6, (1, 2), None, options), inputs=(q, k, v, np.array([[3.0], [5.0]])))
+    assert found.sound
+    assert found.values["dQ"][1].tolist() == [0.0]
+    assert np.isfinite(floats(found.values["dQ"])).all()
+    assert floats(found.values["dV"]).sum() == pytest.approx(3.0)  # the first row's dO alone
 
 
 @pytest.mark.parametrize(("kernel", "options"), VARIANTS, ids=str)
@@ -73,7 +123,7 @@ def test_h07_true_means_may_attend_and_what_a_mask_hides_has_no_effect(kernel: s
     assert floats(found.output).tolist() == [[5.0]]
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", ALL_OPTIONS)
 @pytest.mark.parametrize("name", ["Q", "K", "V"])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_h07_non_finite_input_is_refused_by_name_and_place(kernel: str, name: str, value: float) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from iosim import KERNELS, Attention, capacity, sweep
+from iosim import FORWARD, Attention, capacity, sweep
 from iosim.cli import main
 from iosim.cli.chart import shown
 from iosim.cli.findings import sentences, where
@@ -128,7 +128,7 @@ def test_csv_has_one_row_a_point_and_kernel(capsys: pytest.CaptureFixture[str]) 
     rows = list(csv.DictReader(io.StringIO(answer(capsys, "curve --over n --n 256..1024 --csv"))))
     found = records(capsys, "curve --over n --n 256..1024")
     assert [(row["kernel"], int(row["n"]), int(row["total"])) for row in rows] == [(r["kernel"], r["n"], r["total"]) for r in found]
-    assert len(rows) == 3 * len(KERNELS)
+    assert len(rows) == 3 * len(FORWARD)
 
 
 @pytest.mark.parametrize(

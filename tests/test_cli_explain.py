@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from iosim import KERNELS, Attention, simulate
+from iosim import FORWARD, Attention, simulate
 from iosim.cli import main
 
 
@@ -32,10 +32,21 @@ VARIANTS = {
     "flash": ["", "--first-pass create", "--causal --no-skip", "--causal --first-pass create"],
     "flash2": ["", "--causal", "--window 40,0", "--nk 130 --dv 5"],
     "block-sparse": ["", "--skip-empty", "--block-mask local:1+global:1", "--first-pass create --causal"],
+    "standard-backward": ["", "--reuse ideal --overflow record", "--softmax streamed --window 40,9"],
+    "flash-backward": ["", "--first-pass create --causal", "--first-pass create --accumulator float32", "--dropout 0.1"],
+    "flash2-backward": ["", "--dq-pass own --causal", "--accumulator float32"],
+    "pytorch": ["", "--causal --dropout 0.1"],
+    "pytorch-backward": ["", "--causal --dropout 0.1"],
+    "megatron": ["--dropout 0.1"],
+    "megatron-backward": ["--dropout 0.1"],
+    "fmha": ["--sram 20000 --overflow record --blocks 16x16"],
+    "fmha-backward": ["--sram 30000 --overflow record --blocks 16x16"],
+    "released": ["", "--causal"],
+    "released-backward": ["", "--causal"],
 }
 
 
-@pytest.mark.parametrize(("kernel", "options"), [(kernel, options) for kernel in KERNELS for options in VARIANTS[kernel]])
+@pytest.mark.parametrize(("kernel", "options"), [(kernel, options) for kernel, variants in VARIANTS.items() for options in variants])
 def test_the_terms_add_up_to_the_count(capsys: pytest.CaptureFixture[str], kernel: str, options: str) -> None:
     line = f"explain {kernel} --n 300 --d 16 --heads 3 --sram 6000 {options}"
     found = document(capsys, line)
@@ -71,9 +82,9 @@ def test_the_text_keeps_to_the_width_of_the_terminal(
 
 def test_tiles_shows_what_each_rule_gives(capsys: pytest.CaptureFixture[str]) -> None:
     found = document(capsys, "tiles --n 512 --d 32 --sram 8192 --blocks 48x40")
-    assert [(record["kernel"], record["rule"]) for record in found] == [(k, r) for k in KERNELS for r in ("paper", "fit", "best", "given")]
+    assert [(record["kernel"], record["rule"]) for record in found] == [(k, r) for k in FORWARD for r in ("paper", "fit", "best", "given")]
     by_rule = {(record["kernel"], record["rule"]): record for record in found}
-    for kernel in KERNELS:
+    for kernel in FORWARD:
         paper, fit, best, given = (by_rule[kernel, rule] for rule in ("paper", "fit", "best", "given"))
         assert (given["block_rows"], given["block_cols"]) == (48, 40)
         assert paper["fits"] == (paper["peak_sram"] <= 8192) == (paper["overflow"] == 0)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from iosim import Attention, BadInput, BlockMask, Machine
 from iosim.masks.grid import grid, index_rule
-from iosim.masks.runs import FIRST, FULL, Table
+from iosim.masks.runs import FIRST, FULL, LAST, Table
 from iosim.specs import Blocks
 from iosim.testing import Case, cases
 
@@ -34,15 +35,46 @@ def states(problem: Attention, blocks: Blocks) -> np.ndarray[tuple[int, ...], np
 
 
 @given(case=cases("flash"))
-def test_tiles_are_met_full_and_first_as_their_pairs_say(case: Case) -> None:
+def test_tiles_are_met_full_first_and_last_as_their_pairs_say(case: Case) -> None:
     expected = states(case.problem, case.blocks)
     found = grid(case.problem, case.blocks)
     rows, cols = codes(found.by_row, expected.shape[1]), codes(found.by_col, expected.shape[0]).T
     for table in (rows, cols):
         assert np.array_equal(table >= 0, expected > 0)
         assert np.array_equal((table >= 0) & (table & FULL > 0), expected == 2)
-    first = (expected > 0) & (np.cumsum(expected > 0, axis=1) == 1)
+    check_edges(cols, expected > 0)
+
+
+def check_edges(cols: np.ndarray[tuple[int, ...], np.dtype[np.int64]], met: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> None:
+    """The first and the last key tile that each query tile meets are marked as such, and no other."""
+    first = met & (np.cumsum(met, axis=1) == 1)
+    last = met & (np.cumsum(met[:, ::-1], axis=1)[:, ::-1] == 1)
     assert np.array_equal((cols >= 0) & (cols & FIRST > 0), first)
+    assert np.array_equal((cols >= 0) & (cols & LAST > 0), last)
+
+
+@given(
+    n=st.integers(1, 20), nk=st.integers(1, 40), group=st.integers(1, 5), rows=st.integers(1, 30), cols=st.integers(1, 15),
+    window=st.none() | st.tuples(st.integers(-1, 40), st.integers(-1, 40)), causal=st.booleans(),
+)  # fmt: skip
+def test_packed_rows_are_met_as_their_queries_are(
+    n: int, nk: int, group: int, rows: int, cols: int, window: tuple[int, int] | None, causal: bool
+) -> None:
+    problem = Attention(n=n, nk=nk, d=1, window=window, causal=causal)
+    rule = index_rule(problem, group=group)
+    keep = np.ones((n * group, nk), bool)
+    if rule is not None:
+        keep &= rule(np.arange(n * group)[:, None], np.arange(nk)[None, :])
+        query_by_query = index_rule(problem)
+        assert query_by_query is not None
+        assert np.array_equal(keep, np.repeat(query_by_query(np.arange(n)[:, None], np.arange(nk)[None, :]), group, axis=0))
+    expected = BlockMask.from_elements(keep, rows, cols).states()
+    found = grid(problem, Blocks(rows, cols), group=group)
+    by_row, by_col = codes(found.by_row, expected.shape[1]), codes(found.by_col, expected.shape[0]).T
+    for table in (by_row, by_col):
+        assert np.array_equal(table >= 0, expected > 0)
+        assert np.array_equal((table >= 0) & (table & FULL > 0), expected == 2)
+    check_edges(by_col, expected > 0)
 
 
 @given(case=cases("flash"))
@@ -51,9 +83,9 @@ def test_without_skipping_every_tile_of_a_masked_problem_is_met_as_partial(case:
     shape = -(-case.problem.n // case.blocks.rows), -(-case.problem.nk // case.blocks.cols)
     expected = 0 if case.problem.masked else FULL
     assert (codes(found.by_row, shape[1]) == expected).all()
-    cols = codes(found.by_col, shape[0])
-    assert (cols[0] == expected | FIRST).all()
-    assert (cols[1:] == expected).all()
+    cols = codes(found.by_col, shape[0]).T
+    assert ((cols & ~FIRST & ~LAST) == expected).all()
+    check_edges(cols, np.ones(shape, bool))
 
 
 def test_a_tile_of_another_height_is_refused() -> None:

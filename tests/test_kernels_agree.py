@@ -14,10 +14,11 @@ from iosim import KERNELS, theory
 from iosim.inputs import random_inputs
 from iosim.launch import launch
 from iosim.memory import Machine
-from iosim.oracle import replayed_equal, truth
+from iosim.oracle import replayed_equal
 from iosim.plan import make_plan
 from iosim.run import report
 from iosim.testing import Case, cases
+from iosim.truth import truth
 
 ROOMY = 10**9
 
@@ -29,9 +30,9 @@ def test_four_roads_meet(kernel: str, data: st.DataObject, seed: int) -> None:
     plan = make_plan(kernel, case.problem, ROOMY, case.blocks, None, case.options)
     found = report(plan, seed=seed, replay=True)
     assert found.agreed == {"executed": True, "predicted": True, "replayed": True}
-    assert found.max_error is not None
-    assert found.error_bound is not None
-    assert found.max_error <= found.error_bound
+    assert set(found.errors) >= ({"O"} if KERNELS[kernel].forward is None else {"dQ", "dK", "dV"})
+    assert found.bounds.keys() == found.errors.keys()
+    assert found.broken == ()
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -64,16 +65,13 @@ def test_the_closed_form_of_the_peak_is_the_least_room_that_serves(kernel: str, 
         assert tight.count().overflow == 1
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", ["flash", "flash2", "block-sparse", "released"])
 @given(data=st.data(), seed=st.integers(0, 99))
 def test_the_log_sum_exp_is_the_oracles(kernel: str, data: st.DataObject, seed: int) -> None:
     case = data.draw(cases(kernel, dtype="float64"))
     found = report(make_plan(kernel, case.problem, ROOMY, case.blocks, None, case.options), seed=seed, replay=False)
-    if found.lse is None:
-        assert kernel == "standard"
-        return
-    values = random_inputs(case.problem, seed)
-    expected = truth(found.problem, values["Q"], values["K"], values["V"]).lse
+    assert found.lse is not None
+    expected = truth(found.plan, random_inputs(case.problem, seed)).values["LSE"]
     np.testing.assert_allclose(found.lse.astype(np.float64), np.asarray(expected), rtol=1e-12, atol=1e-12)
 
 

@@ -96,11 +96,45 @@ def test_an_unknown_dtype_is_refused(mode: Mode, dtype: str) -> None:
 
 
 @in_every_mode
-def test_only_inputs_hold_booleans(mode: Mode) -> None:
+def test_a_boolean_takes_a_byte_and_is_stored_as_such_or_refused(mode: Mode) -> None:
     m = Machine(mode=mode)
-    m.input("mask", (1, 2), [[True, False]], dtype="bool")
-    with pytest.raises(BadInput, match="unknown dtype 'bool'"):
-        m.output("Y", (1, 2), dtype="bool")
+    mask, kept = m.input("mask", (1, 2), [[True, False]], dtype="bool"), m.output("R", (1, 2), dtype="bool")
+    m.store(kept[:], m.load(mask[:]))
+    assert {array.itemsize for array in m.finish().arrays.values()} == {1}
+    if mode == "execute":
+        assert kept.data.tolist() == [[True, False]]
+        m = Machine()
+        with pytest.raises(BadInput, match="which bool cannot hold"):
+            m.store(m.output("R", (1, 2), dtype="bool")[:], m.full(0.5, 1, 2, name="half"))
+    with pytest.raises(BadInput, match="unknown dtype 'bit'"):
+        Machine(mode=mode).output("Y", (1, 2), dtype="bit")
+
+
+@in_every_mode
+def test_an_array_that_only_waits_need_not_be_written_whole_but_is_not_read_before_it_is_written(mode: Mode) -> None:
+    m = Machine(mode=mode)
+    waiting = m.output("O_acc", (4, 2), whole=False)
+    for i in m.tiles(4, 2):
+        if mode != "count" and i.start == 0:
+            with pytest.raises(NotWritten, match="O_acc"):
+                m.load(waiting[i])
+        if i.start == 0:
+            m.store(waiting[i], m.full(1.0, 2, 2, name="x"))
+    assert m.finish().arrays["O_acc"].writes in (4, 8)
+
+
+def test_statistics_may_hold_minus_infinity_and_nothing_else_that_is_not_finite() -> None:
+    m = Machine()
+    logs = m.load(m.input("LSE", (2, 1), [[0.0], [-np.inf]], infinite=True)[:])
+    Y = m.output("Y", (2, 1))
+    m.store(Y[:], exp(logs))
+    m.finish()
+    assert Y.data.tolist() == [[1.0], [0.0]]
+    for bad in (np.inf, np.nan):
+        with pytest.raises(BadInput, match=r"LSE\[1, 0\] is .* must be finite"):
+            Machine().input("LSE", (2, 1), [[0.0], [bad]], infinite=True)
+    with pytest.raises(BadInput, match=r"Q\[1, 0\] is -inf"):
+        Machine().input("Q", (2, 1), [[0.0], [-np.inf]])
 
 
 def test_booleans_on_chip_are_numbers_like_all_others() -> None:

@@ -245,7 +245,8 @@ DEEDS: dict[str, Callable[[Machine, Hbm], object]] = {
 @pytest.mark.parametrize("mode", MODES)
 def test_a_body_that_counts_its_turns_is_found_out(mode: Mode, deed: Callable[[Machine, Hbm], object]) -> None:
     message = (
-        r"two tiles of one kind \(4 rows, loop depth 1\) did different things .*; a body may depend only on its tile's size, full, first and last"
+        r"two tiles of one kind \(4 rows, loop depth 1\) did different things .*; "
+        "a body may depend only on its tile's size, full, first and last"
     )
     with pytest.raises(KindMismatch, match=message):
         run(by_counter(deed), mode, check=100)

@@ -15,7 +15,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
-from iosim import KERNELS, Attention, BadInput, simulate, sweep
+from iosim import FORWARD, Attention, BadInput, simulate, sweep
 from iosim.cli import main
 from iosim.plots import Figure, bars, curves, write
 from iosim.plots.curves import APART, spread
@@ -44,7 +44,7 @@ def test_one_panel_a_sweep_on_logarithmic_axes() -> None:
     assert "words" in figure.axes[0].get_ylabel()
     for axes, subtitle in zip(figure.axes, ("one", "two"), strict=True):
         written = {text.get_text() for text in axes.texts}
-        assert {*KERNELS, "4Nd, the least", subtitle} == written
+        assert {*FORWARD, "4Nd, the least", subtitle} == written
 
 
 def test_the_points_are_the_counts_and_a_gap_where_nothing_fits() -> None:
@@ -78,7 +78,7 @@ def test_the_envelope_is_what_must_move() -> None:
 
 
 def test_styles_need_no_colour() -> None:
-    assert STYLES.keys() == KERNELS.keys()
+    assert set(STYLES) == set(FORWARD)
     assert len({style.marker for style in STYLES.values()}) == len(STYLES)
     assert len({style.colour for style in STYLES.values()}) == len(STYLES)
 

@@ -447,6 +447,34 @@ def test_a_spoilt_file_is_refused_by_name_line_and_reason(
     assert "\n" not in found
 
 
+HEAD = 'name = "a"\nsource = "b"\nread = "c"\n'
+ENTRY = 'method = "naive"\nloads = 2\nstores = 1\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (HEAD + "row = [{method = 'naive', loads = 2, stores = 1}]\n", 4),
+        (HEAD + "row = []\n", 4),
+        (HEAD + "row = 3\n", 4),
+        (HEAD + "row.method = 'naive'\n", 1),
+        (HEAD + "[[row]]\n" + ENTRY + 'also = """\n[[row]]\n"""\n', 1),
+    ],
+)
+def test_entries_whose_lines_cannot_be_known_are_refused(tmp_path: Path, text: str, line: int) -> None:
+    (tmp_path / "online_softmax.toml").write_text(text, encoding="utf-8")
+    found = refusal("online_softmax.toml", tmp_path)
+    assert found == f"{tmp_path / 'online_softmax.toml'}, line {line}: every row needs a header [[row]] of its own"
+
+
+def test_a_setup_whose_lines_cannot_be_known_is_refused(copy: Path) -> None:
+    text = (copy / "table_7.toml").read_text(encoding="utf-8")
+    (copy / "table_7.toml").write_text(text[: text.index("[setup]")] + "setup = {d = 64}\n", encoding="utf-8")
+    found = refusal("table_7.toml", copy)
+    assert found is not None
+    assert found.endswith("line 6: setup must be a table under a header [setup]")
+
+
 def test_a_file_that_is_not_there_or_not_text_is_refused(copy: Path) -> None:
     with pytest.raises(BadInput, match=r"table_8\.toml cannot be read: No such file"):
         tables(copy / "table_8.toml")

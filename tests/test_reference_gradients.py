@@ -270,6 +270,11 @@ def test_refuses_a_do_by_name(do: Float, message: str) -> None:
         gradients(ONES, ONES, ONES, do)
 
 
+def test_refuses_absolute_values_that_overflow_where_their_sum_does_not() -> None:
+    with pytest.raises(ValueError, match="absolute values that they add up, overflow"):
+        gradients([[0.0]], [[1.0], [1.0]], [[1.0, 1.0], [1.0, 1.0]], [[1e308, -1e308]])
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from iosim.errors import BadInput
 from iosim.kernels.registry import KERNELS
 from iosim.masks import patterns
 from iosim.masks.npy import load_elements
+from iosim.passes import kernels_of
 from iosim.plan import BlockChoice, Plan, make_plan
 from iosim.report import Report
 from iosim.run import report
@@ -36,11 +37,14 @@ def problem_of(given: Given, n: int | None = None) -> Attention:
         dv=given.get("dv"),
         batch=given["batch"],
         heads=given["heads"],
+        kv_heads=given.get("kv_heads"),
         dtype=given["dtype"],
         scale=given.get("scale"),
         causal=given["causal"],
         window=given.get("window"),
         mask=None if path is None else load_elements(path, rows, keys),
+        dropout=given.get("dropout", 0.0),
+        dropout_seed=given.get("seed", 0),
     )
 
 
@@ -71,56 +75,52 @@ def variants_of(given: Given) -> Variants:
         "softmax": given.get("softmax"),
         "skip_empty": given.get("skip_empty") or None,
         "skip": False if given.get("no_skip") else None,
+        "accumulator": given.get("accumulator"),
+        "dq_pass": given.get("dq_pass"),
+        "pack": given.get("pack") or None,
     }
     return {name: value for name, value in asked.items() if value is not None}
 
 
 def own_variants(given: Given, kernel: str) -> Variants:
     """Those of the variants asked for that ``kernel`` has."""
-    return {name: value for name, value in variants_of(given).items() if name in _known(kernel)}
+    return {name: value for name, value in variants_of(given).items() if name in KERNELS[kernel].options}
 
 
 def check_variants(given: Given, kernels: Sequence[str]) -> None:
     """Raise :class:`BadInput` for a variant that none of the kernels has."""
-    known = dict.fromkeys(name for kernel in kernels for name in _known(kernel))
+    known = dict.fromkeys(name for kernel in kernels for name in KERNELS[kernel].options)
     for name in variants_of(given):
         if name not in known:
             who = kernels[0] if len(kernels) == 1 else f"none of {', '.join(kernels)}"
-            raise BadInput(
-                f"{who} {'has no' if len(kernels) == 1 else 'has the'} option {_flag(name)}; known here: {', '.join(map(_flag, known))}"
-            )
+            flags = ", ".join(map(_flag, known)) or "none"
+            raise BadInput(f"{who} {'has no' if len(kernels) == 1 else 'has the'} option {_flag(name)}; known here: {flags}")
 
 
-@dataclass(frozen=True, repr=False)
-class OnDevice(Report):
-    """The report of a run in the shared memory of a device; its record names the device."""
+def plans_of(kernel: str, given: Given) -> list[Plan]:
+    """The plans of the passes of a kernel that are asked for, forward before backward.
 
-    device: str = ""
-
-    def __post_init__(self) -> None:
-        """Leave the numbers alone: those of the report that this one repeats are of all heads already."""
-
-    def record(self) -> dict[str, object]:
-        """The numbers, and the device."""
-        return {**super().record(), "device": self.device}
+    Where both passes need a block mask, given or that of block-sparse, it is made for the blocks of the backward one: it needs more room.
+    """
+    names, problem = kernels_of(kernel, given["pass_"]), problem_of(given)
+    check_variants(given, names)
+    spec = given.get("block_mask") or ("butterfly" if kernel == "block-sparse" else None)
+    if spec is None or names == (kernel,):
+        return [plan_of(name, given, problem) for name in names]
+    asked: Given = {**given, "block_mask": spec}
+    last = plan_of(names[-1], asked, problem)
+    return [plan_of(name, asked, last.problem, blocks=last.blocks) for name in names]
 
 
 def report_of(plan: Plan, given: Given) -> Report:
-    """Count the plan and, unless that is too much or not wanted, execute and replay it; the report names the device, if there is one."""
-    made, device = _report(plan, given), given.get("device")
-    if device is None:
-        return made
-    return OnDevice(**{part.name: getattr(made, part.name) for part in fields(made)}, device=device.key)
-
-
-def _report(plan: Plan, given: Given) -> Report:
-    counted_only = given["no_execute"]
+    """Count the plan and, unless that is too much or not wanted, execute and replay it."""
+    counted_only, device = given["no_execute"], given.get("device")
     reason = too_much(plan)
     if reason is None:
         with np.errstate(all="ignore"):  # the oracle says what came of huge scales, and warnings would say it again
-            return report(plan, execute=False if counted_only else None, seed=given["seed"])
+            return report(plan, execute=False if counted_only else None, seed=given["seed"], device=device)
     notes = () if counted_only else (f"counted, not executed: {reason}",)
-    return report(replace(plan, notes=plan.notes + notes), execute=False, replay=False)
+    return report(replace(plan, notes=plan.notes + notes), execute=False, replay=False, device=device)
 
 
 def too_much(plan: Plan) -> str | None:
@@ -131,10 +131,6 @@ def too_much(plan: Plan) -> str | None:
     counts = plan.count()
     held = counts.peak_hbm_bytes + counts.peak_hbm  # and one flag a word says whether it was written
     return f"its arrays take {held / 2**30:.1f} GiB, more than {MOST_BYTES >> 30} GiB" if held > MOST_BYTES else None
-
-
-def _known(kernel: str) -> tuple[str, ...]:
-    return (*KERNELS[kernel].options, "skip")
 
 
 def _flag(name: str) -> str:

@@ -12,7 +12,8 @@ from iosim import dtypes
 from iosim.cli import reading
 from iosim.devices import Device
 from iosim.errors import BadInput
-from iosim.kernels.registry import KERNELS
+from iosim.kernels.registry import FORWARD, KERNELS
+from iosim.passes import PASSES, Pass
 from iosim.plan import BlockChoice, Overflow
 from iosim.specs import CHOICES
 from iosim.units import Capacity
@@ -29,13 +30,16 @@ class Given(TypedDict, total=False):
     dv: int | None
     batch: int
     heads: int
+    kv_heads: int | None
     dtype: str
     scale: float | None
     causal: bool
     window: tuple[int, int] | None
     mask: str | None
     block_mask: str | None
+    dropout: float
     seed: int
+    pass_: Pass
     over: str | None
     lengths: tuple[int, ...] | None
     sizes: tuple[Capacity, ...] | None
@@ -50,6 +54,9 @@ class Given(TypedDict, total=False):
     softmax: str | None
     skip_empty: bool
     no_skip: bool
+    accumulator: str | None
+    dq_pass: str | None
+    pack: bool
     json: bool
     csv: bool
     plot: str | None
@@ -63,6 +70,12 @@ OPTIONS = {
     "dv": click.option("--dv", metavar="WIDTH", callback=reading.given(reading.whole), help="Columns of V and O; d where not given."),
     "batch": click.option("--batch", metavar="COUNT", default="1", callback=reading.given(reading.whole), help="Sequences."),
     "heads": click.option("--heads", metavar="COUNT", default="1", callback=reading.given(reading.whole), help="Heads a sequence."),
+    "kv_heads": click.option(
+        "--kv-heads",
+        metavar="COUNT",
+        callback=reading.given(reading.whole),
+        help="KV heads a sequence, each shared by a group of heads; as many as heads where not given.",
+    ),
     "dtype": click.option(
         "--dtype",
         type=click.Choice(dtypes.NAMES),
@@ -84,7 +97,19 @@ OPTIONS = {
     "block_mask": click.option(
         "--block-mask", metavar="SPEC", help="Tiles that may attend: butterfly, local:1+global:1, random:0.25, a .npy grid ..."
     ),
-    "seed": click.option("--seed", metavar="SEED", default="0", callback=reading.given(reading.seed), help="Seed of the random Q, K, V."),
+    "dropout": click.option(
+        "--dropout", metavar="P", default="0", callback=reading.given(reading.probability), help="Probability that a weight is dropped."
+    ),
+    "seed": click.option(
+        "--seed", metavar="SEED", default="0", callback=reading.given(reading.seed), help="Seed of the random inputs, and of dropout."
+    ),
+    "pass_": click.option(
+        "--pass",
+        "pass_",
+        type=click.Choice(PASSES),
+        default="forward",
+        help="The kernel, its backward pass, or both: words are summed, peaks the larger.",
+    ),
     "over": click.option("--over", type=click.Choice(("n", "sram")), help="The axis of the curve; both where not given."),
     "lengths": click.option(
         "--n",
@@ -99,7 +124,7 @@ OPTIONS = {
     "kernels": click.option(
         "--kernels",
         metavar="NAMES",
-        default=",".join(KERNELS),
+        default=",".join(FORWARD),
         callback=reading.given(reading.kernels),
         help="Kernels, joined by commas.",
     ),
@@ -129,16 +154,29 @@ OPTIONS = {
     "first_pass": click.option(
         "--first-pass",
         type=click.Choice(CHOICES["first_pass"]),
-        help="flash, block-sparse: O, l, m come from HBM at first, or are made on chip.",
+        help="flash, block-sparse, flash-backward: what waits in HBM is read from it at first, or made on chip.",
     ),
     "reuse": click.option(
-        "--reuse", type=click.Choice(CHOICES["reuse"]), help="standard: K and V again for each query tile, or kept whole on chip."
+        "--reuse",
+        type=click.Choice(CHOICES["reuse"]),
+        help="standard and the like: K and V again for each query tile, or kept whole on chip.",
     ),
     "softmax": click.option(
-        "--softmax", type=click.Choice(CHOICES["softmax"]), help="standard: whole rows of S on chip, or tiles read twice."
+        "--softmax",
+        type=click.Choice(CHOICES["softmax"]),
+        help="standard, forward and backward: whole rows of S on chip, or tiles read twice.",
     ),
     "skip_empty": click.option("--skip-empty", is_flag=True, help="block-sparse: leave out K and V of empty columns."),
     "no_skip": click.option("--no-skip", is_flag=True, help="Visit tiles in which no pair may attend, too."),
+    "accumulator": click.option(
+        "--accumulator",
+        type=click.Choice(CHOICES["accumulator"]),
+        help="What O or dQ is rounded to while it waits in HBM: the type of the inputs, or float32 in an array of its own.",
+    ),
+    "dq_pass": click.option(
+        "--dq-pass", type=click.Choice(CHOICES["dq_pass"]), help="flash2-backward: dQ accumulated in HBM, or made by a pass of its own."
+    ),
+    "pack": click.option("--pack", is_flag=True, help="One loop over the queries of all heads that share a K and V."),
     "json": click.option("--json", is_flag=True, help="One JSON document with exact integers."),
     "csv": click.option("--csv", is_flag=True, help="The rows as CSV."),
     "plot": click.option("--plot", metavar="FILE", callback=reading.given(reading.plot), help="Also draw to FILE: .png, .svg or .pdf."),
@@ -151,14 +189,16 @@ OPTIONS = {
 }
 
 SECTIONS = {
-    "The problem": ("n", "nk", "d", "dv", "batch", "heads", "dtype", "scale", "causal", "window", "mask", "block_mask", "seed"),
+    "The problem": (
+        "n", "nk", "d", "dv", "batch", "heads", "kv_heads", "dtype", "scale", "causal", "window", "mask", "block_mask", "dropout", "seed",
+    ),
     "The curve": ("over", "lengths", "sizes"),
-    "The machine": ("kernels", "sram", "device", "blocks", "overflow", "no_execute"),
-    "Variants of the listings": ("first_pass", "reuse", "softmax", "skip_empty", "no_skip"),
+    "The machine": ("kernels", "pass_", "sram", "device", "blocks", "overflow", "no_execute"),
+    "Variants of the listings": ("first_pass", "reuse", "softmax", "skip_empty", "no_skip", "accumulator", "dq_pass", "pack"),
     "Output": ("json", "csv", "plot", "out"),
-}
-SIZES = ("n", "nk", "d", "dv", "batch", "heads", "dtype")
-RULES = ("causal", "window", "mask", "block_mask")
+}  # fmt: skip
+SIZES = ("n", "nk", "d", "dv", "batch", "heads", "kv_heads", "dtype")
+RULES = ("causal", "window", "mask", "block_mask", "dropout")
 VARIANTS = SECTIONS["Variants of the listings"]
 CAPACITIES = ("sram", "sizes")
 

@@ -84,6 +84,14 @@ def device(option: str, text: str) -> devices.Device:
     return devices.device(text)
 
 
+def probability(option: str, text: str) -> float:
+    """A number in [0, 1)."""
+    value = number(option, text)
+    if not 0 <= value < 1:
+        raise BadInput(f"{option} must be a number from 0 to below 1, not {text!r}")
+    return value
+
+
 def window(option: str, text: str) -> tuple[int, int]:
     """Two reaches, LEFT,RIGHT, -1 = unbounded.
 

@@ -6,38 +6,43 @@ from typing import Unpack
 
 import click
 
-from iosim.cli.asked import check_variants, plan_of, problem_of, report_of
+from iosim.cli.asked import plans_of, report_of
 from iosim.cli.drawing import bars
 from iosim.cli.options import RULES, SIZES, VARIANTS, Command, Given, kernel_argument, takes
 from iosim.cli.output import Answer, Record, deliver
 from iosim.cli.progress import working
+from iosim.passes import Passes
 from iosim.report import Report
 
 
 @click.command("run", cls=Command)
 @kernel_argument
-@takes(*SIZES, "scale", *RULES, "seed", "sram", "blocks", "overflow", "no_execute", *VARIANTS, "json", "csv", "plot")
+@takes(*SIZES, "scale", *RULES, "seed", "pass_", "sram", "blocks", "overflow", "no_execute", *VARIANTS, "json", "csv", "plot")
 def command(kernel: str, **given: Unpack[Given]) -> None:
     """Run one KERNEL on one problem.
 
-    Prints the words that each array moves beside the closed form, peak SRAM, and how far the values are from the oracle's.
-    The first head is executed and all are counted; above N = 16384 nothing is executed. Exits with 1 if two roads disagree.
+    Prints the words that each array moves beside the closed form, peak SRAM, how far the values are from the oracle's and, on a
+    --device, the time and what binds it. The first head is executed and all are counted; above N = 16384 nothing is executed. Exits with
+    1 if two roads disagree.
 
     \b
     iosim run flash2 --n 1000 --sram 12288
     iosim run flash --first-pass create --blocks 64x64 --causal --json
+    iosim run flash --pass both --device a100-40gb --n 4096 --batch 16 --heads 8
     """
-    check_variants(given, [kernel])
-    plan = plan_of(kernel, given, problem_of(given))
-    with working(f"running {kernel} in blocks {plan.blocks}"):
-        made = report_of(plan, given)
-    deliver(given, answer(made))
+    reports = []
+    for plan in plans_of(kernel, given):
+        with working(f"running {plan.kernel} in blocks {plan.blocks}"):
+            reports.append(report_of(plan, given))
+    deliver(given, answer(*reports))
 
 
-def answer(made: Report) -> Answer:
-    """A report in every form."""
-
-    return Answer(repr(made), made.record(), rows_of(made), lambda: bars([made]), what_differs(made))
+def answer(*reports: Report) -> Answer:
+    """The reports of one pass or of two, in every form."""
+    made = reports[0] if len(reports) == 1 else Passes(reports)
+    failures = [why for report in reports if (why := what_differs(report)) is not None]
+    rows = [row for report in reports for row in rows_of(report)]
+    return Answer(repr(made), made.record(), rows, lambda: bars(list(reports)), "; ".join(failures) or None)
 
 
 def rows_of(made: Report) -> list[Record]:

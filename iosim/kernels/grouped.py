@@ -8,13 +8,15 @@ from iosim.memory import Hbm, Machine
 
 
 def sum_over_heads(m: Machine, shares: Sequence[Hbm], total: Hbm, *, Bc: int) -> None:
-    """dK, or dV, of a KV head: the sum of what each of its query heads stored (grouped-query attention, Ainslie et al. 2023).
+    """dK, or dV, of a KV head: the sum of what each of its g query heads stored (grouped-query attention, Ainslie et al. 2023).
 
-    FlashAttention-2's code likewise stores a gradient a query head and reduces them afterwards.
+    FlashAttention-2's code likewise stores a gradient for every query head and reduces them afterwards.
     Words: (g + 1) N_k d, beside the g N_k d that the heads stored.
     """
-    for j in m.tiles(total.shape[0], Bc):
+    N_k, d = total.shape
+    for j in m.tiles(N_k, Bc):
         dk = m.load(shares[0][j])
         for share in shares[1:]:
-            dk += m.load(share[j])
+            for x in m.tiles(d, d):  # one tile, at whose end the share is released
+                dk += m.load(share[j, x])
         m.store(total[j], dk)

@@ -42,6 +42,7 @@ class Kernel:
     follow them. ``options``: the :class:`Options` it has; unfused kernels have no ``skip``. ``outside``: the axis of its outer
     loop, whose block is the one kept on chip. ``forward``: for a backward kernel, the forward kernel whose outputs it reads.
     ``wide``: K and V stand whole on chip, so that a tile holds all keys. ``paper``: it is an algorithm of a paper, not a piece of software.
+    ``grid``: what a GPU runs as one thread block: a head, a query tile or a key tile of one; None where that is many kernels in a row.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Kernel:
     forward: str | None = None
     wide: bool = False
     paper: bool = True
+    grid: Literal["heads", "queries", "keys"] | None = None
 
 
 def _dropout(problem: Attention, _: Options) -> bool:
@@ -81,20 +83,22 @@ KERNELS = {
     kernel.name: kernel
     for kernel in (
         Kernel("standard", standard, ("S", "P", "O"), ("skip", "reuse", "softmax"), "queries"),
-        Kernel("flash", flash, LM, ("skip", "first_pass", "accumulator", "pack"), "keys", extras=(O_ACC,)),
-        Kernel("flash2", flash2, ("O", "LSE"), ("skip", "pack"), "queries"),
-        Kernel("block-sparse", block_sparse, LM, ("skip", "first_pass", "skip_empty", "accumulator"), "keys", extras=(O_ACC,)),
+        Kernel("flash", flash, LM, ("skip", "first_pass", "accumulator", "pack"), "keys", extras=(O_ACC,), grid="heads"),
+        Kernel("flash2", flash2, ("O", "LSE"), ("skip", "pack"), "queries", grid="queries"),
+        Kernel(
+            "block-sparse", block_sparse, LM, ("skip", "first_pass", "skip_empty", "accumulator"), "keys", extras=(O_ACC,), grid="heads"
+        ),
         Kernel(
             "standard-backward", standard_backward, ("dP", "dS", *GRADIENTS), ("skip", "reuse", "softmax"), "queries",
             inputs=(*QKV, "P", "dO"), forward="standard",
         ),
         Kernel(
             "flash-backward", flash_backward, GRADIENTS, ("skip", "first_pass", "accumulator", "pack"), "keys",
-            inputs=(*QKV, *LM, "dO"), extras=(Extra("D", _created), DQ_ACC), forward="flash",
+            inputs=(*QKV, *LM, "dO"), extras=(Extra("D", _created), DQ_ACC), forward="flash", grid="heads",
         ),
         Kernel(
             "flash2-backward", flash2_backward, (*GRADIENTS, "D"), ("skip", "accumulator", "dq_pass", "pack"), "keys",
-            inputs=(*QKV, "O", "LSE", "dO"), extras=(DQ_ACC,), forward="flash2",
+            inputs=(*QKV, "O", "LSE", "dO"), extras=(DQ_ACC,), forward="flash2", grid="keys",
         ),
         Kernel("pytorch", pytorch, ("S", "P", "O"), UNFUSED, "queries", extras=DROPPED, paper=False),
         Kernel("megatron", megatron, ("S", "P", "O"), UNFUSED, "queries", extras=DROPPED, paper=False),
@@ -105,14 +109,15 @@ KERNELS = {
             )
             for name in ("pytorch", "megatron")
         ),
-        Kernel("fmha", fmha, ("P", "O"), (), "queries", wide=True, paper=False),
+        Kernel("fmha", fmha, ("P", "O"), (), "queries", wide=True, paper=False, grid="heads"),
         Kernel(
-            "fmha-backward", fmha_backward, GRADIENTS, (), "queries", inputs=(*QKV, "P", "dO"), forward="fmha", wide=True, paper=False
+            "fmha-backward", fmha_backward, GRADIENTS, (), "queries", inputs=(*QKV, "P", "dO"), forward="fmha", wide=True, paper=False,
+            grid="heads",
         ),
-        Kernel("released", released, ("O", "LSE"), ("skip",), "keys", extras=(Extra("O_acc", _always),), paper=False),
+        Kernel("released", released, ("O", "LSE"), ("skip",), "keys", extras=(Extra("O_acc", _always),), paper=False, grid="heads"),
         Kernel(
             "released-backward", released_backward, GRADIENTS, ("skip",), "keys", inputs=(*QKV, "O", "LSE", "dO"),
-            extras=(Extra("D", _always), Extra("dQ_acc", _always)), forward="released", paper=False,
+            extras=(Extra("D", _always), Extra("dQ_acc", _always)), forward="released", paper=False, grid="heads",
         ),
     )
 }  # fmt: skip

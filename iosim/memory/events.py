@@ -14,7 +14,7 @@ Kind = Literal["input", "output", "scratch", "begin", "end", "load", "alloc", "s
 class Event:
     """One thing that a machine did, ``times`` identical repetitions of it.
 
-    ``input`` / ``output`` / ``scratch`` declare an HBM array; ``begin`` / ``end`` bracket a tile, at whose end all that was made inside it is
+    ``input``, ``output`` and ``scratch`` declare an HBM array; ``begin`` / ``end`` bracket a tile, at whose end what was made inside it is
     released; ``load`` and ``store`` (or ``init``, a store that only initialises) move the region ``box`` of array ``name``; ``alloc`` gives
     a computed value room; ``use`` says that an operation read the on-chip copy of a region. ``box`` holds (start, stop) per axis,
     ``words`` counts elements of ``itemsize`` bytes, ``sram`` is what is occupied afterwards, in the machine's unit.

@@ -1,0 +1,40 @@
+"""How near to a published number ours must lie, where that is claimed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Ours lies at most ``most`` from the published number; ``said`` is that in words."""
+
+    most: float
+    said: str
+
+    def holds(self, published: float, ours: float) -> bool:
+        """Whether it is so."""
+        return abs(ours - published) <= self.most
+
+
+def printed(published: float) -> Claim:
+    """Equal to the digits that were printed: half a unit of the last one.
+
+    >>> printed(40.3).holds(40.3, 40.265), printed(4.4).holds(4.4, 4.46)
+    (True, False)
+    """
+    decimals = len(repr(published).partition("e")[0].partition(".")[2])
+    return Claim(0.5 * 10**-decimals, "to the digits")
+
+
+def percent(published: float, most: float) -> Claim:
+    """At most ``most`` percent of the published number.
+
+    >>> percent(0.939, 0.1).holds(0.939, 0.9395)
+    True
+    """
+    return Claim(abs(published) * most / 100, f"within {most:g} %")
+
+
+EXACTLY = Claim(0.0, "exactly")
+ROUNDED = Claim(0.5, "rounded")
