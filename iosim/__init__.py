@@ -6,6 +6,7 @@ from iosim.inputs import problem_of, random_inputs
 from iosim.kernels.registry import BACKWARD, FORWARD, KERNELS
 from iosim.masks import BlockMask
 from iosim.memory import Machine
+from iosim.passes import Passes, both
 from iosim.report import Report
 from iosim.run import simulate
 from iosim.specs import Attention, Blocks, Options
@@ -14,7 +15,8 @@ from iosim.trace import trace
 from iosim.units import Capacity, capacity
 
 __all__ = [
-    "BACKWARD", "FORWARD", "KERNELS", "Attention", "BadInput", "BlockMask", "Blocks", "Capacity", "Comparison", "IosimError", "Machine", "Options", "Report",
-    "SramOverflow", "capacity", "compare", "problem_of", "random_inputs", "simulate", "sweep", "trace",
+    "BACKWARD", "FORWARD", "KERNELS", "Attention", "BadInput", "BlockMask", "Blocks", "Capacity", "Comparison", "IosimError", "Machine",
+    "Options", "Passes", "Report", "SramOverflow", "both", "capacity", "compare", "problem_of", "random_inputs", "simulate", "sweep",
+    "trace",
 ]  # fmt: skip
 __version__ = "0.1.0"

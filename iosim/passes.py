@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from iosim.compare import check_some_have, options_of
+from iosim.devices import Device
 from iosim.errors import BadInput
 from iosim.kernels.registry import BACKWARD, kernel
 from iosim.masks import patterns
 from iosim.memory import Flops
 from iosim.plan import BlockChoice, Given, Overflow, Plan, make_plan
 from iosim.report import Report, binding
+from iosim.run import report
 from iosim.specs import Attention
 from iosim.tables import Cell, table
 from iosim.units import Capacity
@@ -138,3 +140,28 @@ def plans(
         problem = replace(problem, block_mask=patterns.butterfly(problem.n, problem.nk, cut.rows, cut.cols))
         blocks = cut
     return tuple(make_plan(one, problem, sram, blocks, overflow, options_of(one, given)) for one in names)
+
+
+def both(
+    name: str,
+    problem: Attention,
+    *,
+    sram: Capacity | int | str = "100KiB",
+    blocks: BlockChoice = "fit",
+    overflow: Overflow | None = None,
+    execute: bool | None = None,
+    seed: int = 0,
+    device: Device | None = None,
+    **options: str | bool | None,
+) -> Passes:
+    """Run a forward kernel and its backward pass on one problem; an option applies to the kernels that have it.
+
+    The arguments are those of :func:`iosim.simulate`; ``device``: one of :func:`iosim.devices.device`, for times. Raises :class:`BadInput`
+    for an option that neither has, and :class:`SramOverflow` where a value finds no room.
+
+    >>> found = both("flash", Attention(n=1024, d=64), sram=10**6, blocks=(64, 256), first_pass="create", execute=False)
+    >>> [made.kernel for made in found.reports], found.total == sum(made.total for made in found.reports)
+    (['flash', 'flash-backward'], True)
+    """
+    asked = plans(name, problem, sram, blocks, overflow, options, "both")
+    return Passes(tuple(report(plan, execute=execute, seed=seed, device=device) for plan in asked))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.inputs import Values
+from iosim.kernels.registry import kernel
 from iosim.plan import Plan
 from iosim.specs import Attention
 from iosim_reference import attention, gradient_bound, gradients, lse_bound, output_bound
@@ -52,7 +53,8 @@ def _gradients(plan: Plan, wide: dict[str, Float], head: int) -> Truth:
     values = {"dQ": heads_of(found.dq, problem.group), "dK": found.dk[0, 0], "dV": found.dv[0, 0]}
     if dtype not in ("float32", "float64"):
         return Truth(values, {})
-    bound = gradient_bound(found, (plan.blocks.rows, plan.blocks.cols), dtype)
+    cols = problem.nk if "P" in kernel(plan.kernel).inputs else plan.blocks.cols  # P was made, and is used, by whole rows
+    bound = gradient_bound(found, (plan.blocks.rows, cols), dtype)
     return Truth(values, {"dQ": bound.dq, "dK": bound.dk, "dV": bound.dv})
 
 

@@ -24,7 +24,7 @@ def printed(published: float) -> Claim:
     (True, False)
     """
     decimals = len(repr(published).partition("e")[0].partition(".")[2])
-    return Claim(0.5 * 10**-decimals, "to the digits")
+    return Claim(0.5 * 10**-decimals, "to the digits printed")
 
 
 def percent(published: float, most: float) -> Claim:
@@ -37,4 +37,4 @@ def percent(published: float, most: float) -> Claim:
 
 
 EXACTLY = Claim(0.0, "exactly")
-ROUNDED = Claim(0.5, "rounded")
+ROUNDED = Claim(0.5, "to the rounding of a whole number")

@@ -11,8 +11,8 @@ from iosim.paper.counting import Work
 
 Thing = Literal["fig2", "runtimes", "memory", "softmax"]
 
-DIFFERS = "DIFFERS"
-NO_KERNEL = "no kernel"
+AGREES, DIFFERS = "agrees", "DIFFERS"
+SHOWN, NO_FIT, NO_TEST, NO_KERNEL = "shown", "no fit", "no test", "no kernel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,8 @@ class Compared:
     """A ``published`` number and ``ours``, both in ``unit``; ours is None where there is no kernel for it.
 
     ``name`` says which number it is, ``labels`` the same for programs. ``work`` is what was counted, ``made`` how ours follows from it.
-    ``claim``: how near ours must lie; where that is None, ``word`` says in short what the comparison is worth.
+    ``claim``: how near ours must lie. Where that is None, ``word`` says what the comparison is worth: ``shown``: no claim; ``no fit``: the
+    published number fits no count, or not the others; ``no test``: the model leaves out what matters there; ``no kernel``: ours is None.
     """
 
     name: str
@@ -30,7 +31,7 @@ class Compared:
     source: str
     labels: Mapping[str, object]
     claim: Claim | None = None
-    word: str = "shown"
+    word: str = SHOWN
     work: Work | None = None
     made: str = ""
 
@@ -46,12 +47,10 @@ class Compared:
 
     @property
     def verdict(self) -> str:
-        """What came out, in a few words."""
-        if self.ours is None:
-            return NO_KERNEL
-        if self.claim is None:
+        """What came out, in a word."""
+        if self.claim is None or self.ours is None:
             return self.word
-        return f"agrees {self.claim.said}" if self.agrees else DIFFERS
+        return AGREES if self.agrees else DIFFERS
 
     def record(self) -> dict[str, object]:
         """Everything as one JSON-ready record; counted numbers are exact integers."""
@@ -105,11 +104,13 @@ class Finding:
 
     @property
     def verdict(self) -> str:
-        """That of all numbers."""
-        if self.failures:
-            return DIFFERS
-        words = dict.fromkeys(row.verdict for row in self.rows)
-        return ", ".join(words)
+        """That of all numbers: DIFFERS where a claim fails."""
+        return DIFFERS if self.failures else ", ".join(dict.fromkeys(row.verdict for row in self.rows))
+
+    @property
+    def claims(self) -> list[str]:
+        """What is claimed of the numbers, in words."""
+        return [*dict.fromkeys(row.claim.said for row in self.rows if row.claim is not None), *(check.said for check in self.checks)]
 
     def records(self) -> list[dict[str, object]]:
         """The numbers, each as a record that says where it stands."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
 from iosim.errors import BadInput
 from iosim.masks import patterns
+from iosim.memory import Traffic
 from iosim.passes import Pass, plans
 from iosim.plan import Plan
 from iosim.published import Setup
@@ -61,6 +62,15 @@ class Asked:
         if self.n > LONGEST:
             raise BadInput(f"N = {self.n:,} takes too long to count; use published numbers of at most N = {LONGEST:,}")
         return plans(self.kernel, self.problem, SRAM, self.blocks, "record", dict(self.options), PASSES[self.pass_])
+
+    @property
+    def described(self) -> str:
+        """What was chosen, in words."""
+        words = [f"{name}={value}" for name, value in self.options]
+        words += [f"dropout {self.dropout:g}"] if self.dropout else []
+        words += ["a mask that moves no words"] if self.masked else []
+        words += [f"a random block mask of {self.density:g}"] if self.density is not None else []
+        return ", ".join([*words, f"blocks {self.blocks}"])
 
     @property
     def command(self) -> str:
@@ -140,6 +150,14 @@ class Work:
         """The bytes that each array takes in HBM, each once however many passes use it, in all heads."""
         return {one.array: one.shape[0] * one.shape[1] * one.itemsize * self.instances for one in self.moved}
 
+    @property
+    def peaks(self) -> dict[str, int]:
+        """The bytes that the arrays of each pass take in HBM, in all heads, by kernel."""
+        found = dict.fromkeys(self.kernels, 0)
+        for one in self.moved:
+            found[one.kernel] += one.shape[0] * one.shape[1] * one.itemsize * self.instances
+        return found
+
     def passes(self, cols: int) -> dict[str, float]:
         """For each array of ``cols`` columns, how often it was moved, in elements of the problem's type."""
         whole = self.asked.n * cols * self.asked.problem.itemsize * self.instances
@@ -158,20 +176,20 @@ def count(asked: Asked) -> Work:
     >>> both.kernels, both.data_bytes
     (('flash', 'flash-backward'), 4429185024)
     """
-    moved: list[Moved] = []
-    flops, kept = 0, None
-    for plan in asked.plans:
-        machine = plan.machine("count")
-        arrays = plan.run(machine)
-        counts, times = machine.finish(), plan.problem.instances
-        for name, traffic in counts.arrays.items():
-            all_heads = traffic * times
-            words = all_heads.reads, all_heads.writes, all_heads.init_writes
-            moved.append(Moved(plan.kernel, name, arrays[name].shape, traffic.itemsize, *words))
-        flops += counts.flops.matmul * times
-        mask = plan.problem.block_mask
-        kept = None if mask is None else mask.nnz / (mask.grid[0] * mask.grid[1])
-    return Work(asked, tuple(moved), flops, kept)
+    if asked.pass_ == "fwd+bwd":
+        first, second = count(replace(asked, pass_="fwd")), count(replace(asked, pass_="bwd"))
+        return Work(asked, first.moved + second.moved, first.flops + second.flops, first.kept)
+    (plan,) = asked.plans
+    machine, times = plan.machine("count"), plan.problem.instances
+    arrays = plan.run(machine)
+    counts = machine.finish()
+    moved = tuple(_moved(plan.kernel, name, arrays[name].shape, one * times) for name, one in counts.arrays.items())
+    mask = plan.problem.block_mask
+    return Work(asked, moved, counts.flops.matmul * times, None if mask is None else mask.nnz / (mask.grid[0] * mask.grid[1]))
+
+
+def _moved(kernel: str, array: str, shape: tuple[int, int], all_heads: Traffic) -> Moved:
+    return Moved(kernel, array, shape, all_heads.itemsize, all_heads.reads, all_heads.writes, all_heads.init_writes)
 
 
 def asked_of(
@@ -187,3 +205,8 @@ def asked_of(
         raise BadInput("the setup of a figure must say n, the sequence length that was measured; add it")
     p = setup.dropout if dropout else 0.0
     return Asked(kernel, pass_, rows, setup.d, setup.batch, setup.heads, setup.dtype, p, masked, density, blocks, options)
+
+
+def has_mask(setup: Setup) -> bool:
+    """Whether there was a mask where a number says so."""
+    return setup.mask.casefold() not in {"none", "no"}

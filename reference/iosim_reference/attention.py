@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from iosim_reference.dropout import kept
+from iosim_reference.dropout import kept, threshold, whole_seed
 
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
@@ -138,10 +138,11 @@ class Problem:
 
     @classmethod
     def of(cls, q: ArrayLike, k: ArrayLike, v: ArrayLike, scale: float | None, rules: Rules, dropout: Dropout) -> Problem:
-        """The problem of the caller's arguments; raises ``ValueError`` for what cannot be meant."""
-        kept(1, 1, dropout.p, seed=dropout.seed, head=dropout.head)  # refuses p, seed and head even where nothing is dropped
+        """The problem of the caller's arguments; raises ``ValueError`` for what cannot be meant, a seed that is not needed included."""
         tensors = tensor("q", q), tensor("k", k), tensor("v", v)
         group = _heads_per_kv_head(*tensors)
+        threshold(dropout.p)
+        whole_seed(dropout.seed, dropout.head)
         return cls(*tensors, _scale(scale, tensors[0].shape[-1]), group, rules, dropout)
 
     def parts(self) -> Iterator[Part]:

@@ -27,7 +27,7 @@ def kept(n: int, nk: int, p: float, *, seed: int, head: int, rows: slice = slice
     [[0, 1, 1, 1, 1, 1]]
     """
     least = threshold(p)
-    seed, head = _whole("seed", seed, 0, 2**64 - 1), _whole("head", head, 0, 2**32 - 1)
+    seed, head = whole_seed(seed, head)
     n, nk = _whole("n", n, 1, 2**32), _whole("nk", nk, 1, 2**32)
     row, fours = np.arange(n)[rows, None], np.arange(-(-nk // 4))
     words = philox((row, fours, head, 0), key=(seed & 0xFFFFFFFF, seed >> 32))
@@ -43,6 +43,15 @@ def threshold(p: float) -> int:
     if not 0 <= p < 1:
         raise ValueError(f"dropout must be a probability in [0, 1), not {p}")
     return round(float(p) * 2**32)
+
+
+def whole_seed(seed: SupportsIndex, head: SupportsIndex) -> tuple[int, int]:
+    """Both as integers. Raises ``ValueError`` unless the seed is one in [0, 2^64) and the head in [0, 2^32).
+
+    >>> whole_seed(7, 0)
+    (7, 0)
+    """
+    return _whole("seed", seed, 0, 2**64 - 1), _whole("head", head, 0, 2**32 - 1)
 
 
 def _whole(name: str, value: SupportsIndex, least: int, most: int) -> int:

@@ -1,0 +1,98 @@
+"""Published numbers beside ours: how numbers, setups and commands are spelled, and tables of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from iosim.cli.wrapping import TIE, wrapped
+from iosim.paper import Compared, Finding
+from iosim.paper.counting import Work
+from iosim.published import Setup
+from iosim.tables import Cell, table
+
+RANGE = 10  # numbers that are shown by their ends; of more, only how many there are
+NUMBERS = ("published", "ours", "ratio")
+INDENT = "    "
+
+
+def summary(found: Sequence[Finding], width: int) -> str:
+    """One line a finding under its section, and below it what is claimed and why."""
+    head, rule, *rows = table(["", *NUMBERS, "verdict"], [_line(one) for one in found], right=NUMBERS).split("\n")
+    lines, section = [head, rule], ""
+    for one, row in zip(found, rows, strict=True):
+        if one.section != section:
+            section = one.section
+            lines += ["", f"{section}: iosim paper {one.thing}"]
+        lines += [row, wrapped(reason(one), width, INDENT, len(INDENT))]
+    return "\n".join(lines)
+
+
+def reason(one: Finding) -> str:
+    """What is claimed of a finding, and why it came out so."""
+    return "; ".join([*one.claims, *([one.why] if one.why else [])])
+
+
+def _line(one: Finding) -> list[Cell]:
+    published, ours = [row.published for row in one.rows], [row.ours for row in one.rows if row.ours is not None]
+    ratios = [row.ratio for row in one.rows if row.ratio is not None]
+    many = len(one.rows) > RANGE
+    numbers = [f"{len(published)} numbers", ""] if many else [ends(published, theirs), ends(ours, counted)]
+    return [one.title, *numbers, ends(ratios, digits), one.verdict]
+
+
+def ends(values: Sequence[float], spell: Callable[[float], str]) -> str:
+    """The smallest and the largest of some numbers; nothing for none.
+
+    >>> ends([4.4], theirs), ends([0.939, 6.578, 1.744], theirs)
+    ('4.4', '0.939..6.578')
+    """
+    return "..".join(dict.fromkeys(map(spell, [min(values), max(values)] if values else [])))
+
+
+def theirs(value: float) -> str:
+    """A number as it was published."""
+    return f"{value:,g}"
+
+
+def counted(value: float) -> str:
+    """One of ours, to four digits."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def digits(value: float) -> str:
+    """A ratio, to three digits."""
+    return f"{value:#.3g}".removesuffix(".")
+
+
+def numbers(rows: Iterable[Compared], heads: Sequence[str], labels: Callable[[Compared], list[Cell]], width: int) -> str:
+    """Numbers one by one, each with the ``labels`` that stand under ``heads``."""
+    lines = [[*labels(row), *_beside(row)] for row in rows]
+    return table([*heads, *NUMBERS, "verdict"], lines, right=NUMBERS, width=width)
+
+
+def _beside(row: Compared) -> list[Cell]:
+    ours = ["", ""] if row.ours is None or row.ratio is None else [counted(row.ours), digits(row.ratio)]
+    claim = f" {row.claim.said}" if row.claim is not None else ""
+    return [theirs(row.published), *ours, f"{row.verdict}{claim}"]
+
+
+def measured(what: str, setup: Setup, *, rules: bool = True) -> str:
+    """The problem that was measured, and which of its ``rules`` and sizes are assumed."""
+    size = f"N = {setup.n}, d = {setup.d}" if setup.n else f"d = {setup.d}"
+    parts = [what, size, f"{setup.batch} x {setup.heads} heads of {setup.dtype}", setup.device]
+    parts += [f"dropout {setup.dropout:g}", f"mask: {setup.mask}"] if rules else []
+    return ", ".join(parts) + (f" (assumed: {', '.join(setup.assumed)})" if setup.assumed else "")
+
+
+def passes(work: Work) -> Iterator[str]:
+    """How often each array is moved."""
+    for cols, shape in ((work.asked.n, "N x N"), (work.asked.d, "N x d")):
+        found = work.passes(cols)
+        if found:
+            yield f"{shape}: {', '.join(f'{name}{TIE}{times:g}' for name, times in found.items())}; together {sum(found.values()):g}"
+
+
+def commands(works: Iterable[Work | None], width: int) -> list[str]:
+    """The commands that count the same, each once, ready to be pasted."""
+    lines = dict.fromkeys(work.asked.command for work in works if work is not None)
+    return [wrapped(line, width - 2, "  ", 6).replace("\n", " \\\n") for line in lines]
