@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from iosim.cli.wrapping import TIE, wrapped
@@ -18,18 +19,25 @@ INDENT = "    "
 def summary(found: Sequence[Finding], width: int) -> str:
     """One line a finding under its section, and below it what is claimed and why."""
     head, rule, *rows = table(["", *NUMBERS, "verdict"], [_line(one) for one in found], right=NUMBERS).split("\n")
-    lines, section = [head, rule], ""
+    lines, section, told = [head, rule], "", set[str]()
     for one, row in zip(found, rows, strict=True):
         if one.section != section:
             section = one.section
             lines += ["", f"{section}: iosim paper {one.thing}"]
-        lines += [row, wrapped(reason(one), width, INDENT, len(INDENT))]
+        why = reason(one)
+        lines += [row, *([wrapped(why, width, INDENT, len(INDENT))] if why not in {"", *told} else [])]
+        told.add(why)
     return "\n".join(lines)
 
 
 def reason(one: Finding) -> str:
     """What is claimed of a finding, and why it came out so."""
-    return "; ".join([*one.claims, *([one.why] if one.why else [])])
+    return ": ".join(part for part in (", ".join(one.claims), one.why) if part)
+
+
+def sentence(text: str) -> str:
+    """A reason as a sentence."""
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _line(one: Finding) -> list[Cell]:
@@ -92,7 +100,7 @@ def passes(work: Work) -> Iterator[str]:
             yield f"{shape}: {', '.join(f'{name}{TIE}{times:g}' for name, times in found.items())}; together {sum(found.values()):g}"
 
 
-def commands(works: Iterable[Work | None], width: int) -> list[str]:
-    """The commands that count the same, each once, ready to be pasted."""
-    lines = dict.fromkeys(work.asked.command for work in works if work is not None)
-    return [wrapped(line, width - 2, "  ", 6).replace("\n", " \\\n") for line in lines]
+def commands(rows: Iterable[Compared], width: int) -> list[str]:
+    """The commands that count the same, each once, ready to be pasted; an option stays with its value."""
+    lines = (re.sub(r"(--[a-z-]+) (?!-)", rf"\1{TIE}", row.command) for row in rows if row.command is not None)
+    return [wrapped(line, width - 2, "  ", 6).replace("\n", " \\\n") for line in dict.fromkeys(lines)]

@@ -19,9 +19,9 @@ def overview(found: Sequence[Finding], times: Times, width: int) -> str:
     """One line for each published thing."""
     claimed = sum(row.claim is not None for one in found for row in one.rows)
     failures = sum(len(one.failures) for one in found)
-    verdict = "all agree" if not failures else f"{failures} claims do NOT hold"
+    verdict = "all do" if not failures else f"{failures} claims do NOT hold"
     notes = [
-        f"{sum(len(one.rows) for one in found):,} published numbers; of {claimed} it is claimed that ours agree: {verdict}.",
+        f"{sum(len(one.rows) for one in found):,} numbers. Of {claimed} it is claimed that ours agree, and {verdict}.",
         fits(times),
         "no fit: the published number fits no count, or not the other numbers; no test: the model leaves out what matters there.",
         "Every number, with the iosim run command that counts it: --json or --csv.",

@@ -34,6 +34,12 @@ class Compared:
     word: str = SHOWN
     work: Work | None = None
     made: str = ""
+    counted_by: str | None = None
+
+    @property
+    def command(self) -> str | None:
+        """What to type for the counts behind ours."""
+        return self.counted_by if self.work is None else self.work.asked.command
 
     @property
     def ratio(self) -> float | None:
@@ -64,7 +70,7 @@ class Compared:
             "counted_bytes": None if work is None else work.bytes,
             "counted_bytes_without_statistics": None if work is None else work.data_bytes,
             "counted_flops": None if work is None else work.flops,
-            "command": None if work is None else work.asked.command,
+            "command": self.command,
         }  # fmt: skip
 
 

@@ -30,11 +30,6 @@ class Data:
             for cell in found:
                 yield found, cell
 
-    def find(self, table: int, method: str, pass_: str, n: int) -> Cell | None:
-        """One cell, if it is there."""
-        wanted = table, method, pass_, n
-        return next((cell for _, cell in self.cells() if (cell.table, cell.method, cell.pass_, cell.n) == wanted), None)
-
 
 def load(files: Sequence[str] = ()) -> Data:
     """What ships with iosim; each of ``files`` replaces the panel, the tables or the softmax listings that it has the form of.

@@ -68,7 +68,7 @@ KINDS = (
     ),
     Kind(
         "FlashAttention, dropout",
-        "from N = 4096 on: the same part is missing at every N and in every pass; random numbers are neither bytes nor matrix "
+        "from N = 4096 on: dropout takes the same part more at every N and in every pass; random numbers are neither bytes nor matrix "
         "products",
         lambda cell: flash(cell) and cell.n >= FLASH_FROM,
     ),

@@ -120,7 +120,7 @@ def findings(data: Data) -> list[Finding]:
 def _finding(title: str, methods: tuple[str, ...], claimed: bool, why: str, cells: Iterable[tuple[Measured[Cell], Cell]]) -> Finding:
     pairs = [(found, kept(found.setup, cell)) for found, cell in cells]
     rows = tuple(_compared(found, one, claimed) for found, one in pairs)
-    same = Check("what list and kernels share has one size", all(one.explained for _, one in pairs))
+    same = Check("arrays that list and kernels share have one size", all(one.explained for _, one in pairs))
     return Finding("memory", SECTION, title, rows, why, (same,))
 
 

@@ -17,6 +17,7 @@ Listing = Callable[[Machine, Hbm, Hbm, int], None]
 N, B = 4096, 64  # any row that is longer than a tile, which divides it
 
 SECTION, UNIT = "Softmax of one row, accesses an element", "an element"
+COMMAND = "python -c 'from iosim.paper.softmax import *; print(accesses({}))'"
 WHY = {
     "naive": "one pass for the sum, one for the result; overflows where an x is large",
     "safe": "a pass more, for the largest x",
@@ -88,7 +89,7 @@ def _finding(row: Accesses, source: str) -> Finding:
     if listing is None:
         return Finding("softmax", SECTION, row.method, (Compared(name, row.total, UNIT, None, source, labels, word=NO_KERNEL),))
     loads, stores = (words / N for words in accesses(listing))
-    made = f"iosim.paper.softmax.{row.method} on a row of {N:,} in tiles of {B}, words over {N:,}"
-    found = Compared(name, row.total, UNIT, loads + stores, source, {**labels, "loads": loads, "stores": stores}, EXACTLY, made=made)
-    split = f"{loads:g} loads and {stores:g} stores counted, {row.loads} and {row.stores} published"
+    made = f"words loaded and stored for a row of {N:,} in tiles of {B}, over {N:,}"
+    found = Compared(name, row.total, UNIT, loads + stores, source, {**labels, "loads": loads, "stores": stores}, EXACTLY, made=made, counted_by=COMMAND.format(row.method))
+    split = f"{loads:g} loaded and {stores:g} stored, published {row.loads} and {row.stores}"
     return Finding("softmax", SECTION, row.method, (found,), why, (Check(split, (loads, stores) == (row.loads, row.stores)),))
