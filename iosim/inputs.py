@@ -15,7 +15,7 @@ from iosim.units import whole
 
 Values = dict[str, NDArray[np.generic]]
 LAYOUT = "(N, d) or (B, H, N, d)"
-RULES = {"scale", "causal", "window", "mask", "block_mask"}
+RULES = {"scale", "causal", "window", "mask", "block_mask", "dropout", "dropout_seed"}
 
 
 def random_inputs(problem: Attention, seed: int = 0, *, gradient: bool = False) -> Values:
@@ -30,8 +30,9 @@ def random_inputs(problem: Attention, seed: int = 0, *, gradient: bool = False) 
 def problem_of(q: ArrayLike, k: ArrayLike, v: ArrayLike, **rules: object) -> Attention:
     """The :class:`Attention` problem of three arrays of layout (N, d) or (B, H, N, d).
 
-    ``rules``: scale, causal, window, mask and block_mask, as :class:`Attention` takes them. Raises :class:`BadInput` naming the shape where
-    dimensions do not match, where there are not 2 or 4 of them or one is 0, and for elements that are no real numbers.
+    ``rules``: scale, causal, window, mask, block_mask, dropout and dropout_seed, as :class:`Attention` takes them; k and v may have fewer
+    heads than q. Raises :class:`BadInput` naming the shape where dimensions do not match, where there are not 2 or 4 of them or one is 0,
+    and for elements that are no real numbers.
 
     >>> problem_of([[1.0, 0.0]], [[4.0, 0.0]], [[3.0]], causal=True)
     Attention(n=1, d=2, dv=1, dtype='float64', causal=True)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from iosim.cli.wrapping import TIE, wrapped
-from iosim.paper import Compared, Finding
+from iosim.paper import Compared, Finding, Times
+from iosim.paper.compared import AGREES, DIFFERS
 from iosim.paper.counting import Work
 from iosim.published import Setup
 from iosim.tables import Cell, table
@@ -14,6 +15,8 @@ from iosim.tables import Cell, table
 RANGE = 10  # numbers that are shown by their ends; of more, only how many there are
 NUMBERS = ("published", "ours", "ratio")
 INDENT = "    "
+MARKS = {True: "=", False: "!", None: " "}
+LEGEND = "= within what is claimed, ! outside"
 
 
 def summary(found: Sequence[Finding], width: int) -> str:
@@ -33,6 +36,14 @@ def summary(found: Sequence[Finding], width: int) -> str:
 def reason(one: Finding) -> str:
     """What is claimed of a finding, and why it came out so."""
     return ": ".join(part for part in (", ".join(one.claims), one.why) if part)
+
+
+def headed(one: Finding) -> str:
+    """What came out, and why."""
+    claims = ", ".join(one.claims)
+    between = {AGREES: " ", DIFFERS: "; claimed: "}.get(one.verdict, "; ")
+    said = f"{one.verdict}{between}{claims}" if claims else one.verdict
+    return f"{one.title}: {said}." + (f" {sentence(one.why)}" if one.why else "")
 
 
 def sentence(text: str) -> str:
@@ -80,16 +91,25 @@ def numbers(rows: Iterable[Compared], heads: Sequence[str], labels: Callable[[Co
 
 def _beside(row: Compared) -> list[Cell]:
     ours = ["", ""] if row.ours is None or row.ratio is None else [counted(row.ours), digits(row.ratio)]
-    claim = f" {row.claim.said}" if row.claim is not None else ""
+    claim = "" if row.claim is None or row.agrees is None else f"{' ' if row.agrees else ', claimed: '}{row.claim.said}"
     return [theirs(row.published), *ours, f"{row.verdict}{claim}"]
 
 
-def measured(what: str, setup: Setup, *, rules: bool = True) -> str:
-    """The problem that was measured, and which of its ``rules`` and sizes are assumed."""
+def measured(what: str, setup: Setup, *, dropout: bool = False, mask: bool = False) -> str:
+    """The problem that was measured, with ``dropout`` and ``mask`` or without, and what of it is assumed."""
     size = f"N = {setup.n}, d = {setup.d}" if setup.n else f"d = {setup.d}"
     parts = [what, size, f"{setup.batch} x {setup.heads} heads of {setup.dtype}", setup.device]
-    parts += [f"dropout {setup.dropout:g}", f"mask: {setup.mask}"] if rules else []
+    parts += [*([f"dropout {setup.dropout:g}"] if dropout else []), *([f"mask: {setup.mask}"] if mask else [])]
     return ", ".join(parts) + (f" (assumed: {', '.join(setup.assumed)})" if setup.assumed else "")
+
+
+def fits(times: Times) -> str:
+    """The two numbers from which all times follow."""
+    bandwidth, fitted, rate = (f"{value / 1e12:#.3g}".removesuffix(".") for value in (times.bandwidth, times.fitted, times.rate))
+    return (
+        f"Times follow from counts by one bandwidth, {bandwidth} TB/s, and one rate, {fitted} TFLOP/s on the grid of Table 18, whose cells "
+        f"both are fitted on, and {rate} where every wave is full."
+    )
 
 
 def passes(work: Work) -> Iterator[str]:

@@ -17,6 +17,7 @@ COMMANDS = {
     "tiles": "What fits in M, who takes what, and what traffic follows.",
     "devices": "The GPUs that --device knows, with the source of every number.",
     "trace": "Every load, store and allocation as JSON lines.",
+    "paper": "Every published number of the FlashAttention paper, and ours.",
 }
 
 

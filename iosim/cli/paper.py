@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from iosim.cli import pages, reading
+from iosim.cli import paper_figure, paper_pages, paper_times, reading
 from iosim.cli.options import Command, Given, takes
 from iosim.cli.output import Answer, Record, deliver, width
 from iosim.errors import BadInput
@@ -75,17 +75,22 @@ def failed(found: Sequence[Finding]) -> str | None:
     """In one line what was claimed and does not hold; None where all does."""
     failures = [failure for one in found for failure in one.failures]
     more = f"; and {len(failures) - TOLD} more" if len(failures) > TOLD else ""
-    return f"{len(failures)} of what is claimed does not hold: {'; '.join(failures[:TOLD])}{more}" if failures else None
+    count = "1 claim does" if len(failures) == 1 else f"{len(failures)} claims do"
+    return f"{count} not hold: {'; '.join(failures[:TOLD])}{more}" if failures else None
 
 
 def fits_of(times: Times) -> dict[str, object]:
     """What times follow from."""
-    return {"bandwidth_bytes_per_s": times.bandwidth, "rate_flop_per_s": times.rate, "rate_on_the_grid_of_table_18_flop_per_s": times.fitted}
+    return {
+        "bandwidth_bytes_per_s": times.bandwidth,
+        "rate_flop_per_s": times.rate,
+        "rate_on_the_grid_of_table_18_flop_per_s": times.fitted,
+    }
 
 
 def _summary(data: Data, _: int | None) -> Page:
     times, found = fit(data), findings(data)
-    return Page(pages.overview(found, times, width()), found, fits_of(times))
+    return Page(paper_pages.overview(found, times, width()), found, fits_of(times))
 
 
 def _fig2(data: Data, _: int | None) -> Page:
@@ -97,25 +102,25 @@ def _fig2(data: Data, _: int | None) -> Page:
             ("traffic_over_density_gb", made.right.traffic, made.right.r2_of_traffic),
         )
     }
-    return Page(pages.fig2(made, width()), made.findings, {**fits_of(made.times), **lines}, lambda: drawn(made))
+    return Page(paper_figure.text_of(made, width()), made.findings, {**fits_of(made.times), **lines}, lambda: drawn(made))
 
 
 def _runtimes(data: Data, number: int | None) -> Page:
     made = runtimes(data)
     if number is None:
-        return Page(pages.every_table(made, width()), made.findings, fits_of(made.times))
-    text = pages.one_table(data, made, number, width())
-    return Page(text, [one for one in made.of_table(number).findings], fits_of(made.times))
+        return Page(paper_times.text_of(made, width()), made.findings, fits_of(made.times))
+    text = paper_times.table_of(data, made, number, width())
+    return Page(text, made.of_table(number).findings, fits_of(made.times))
 
 
 def _memory(data: Data, _: int | None) -> Page:
     found = memory.findings(data)
-    return Page(pages.memory(found, data, width()), found, {})
+    return Page(paper_pages.memory(found, data, width()), found, {})
 
 
 def _softmax(data: Data, _: int | None) -> Page:
     found = softmax.findings(data)
-    return Page(pages.softmax(found, data, width()), found, {})
+    return Page(paper_pages.softmax(found, data, width()), found, {})
 
 
 def drawn(made: Figure2) -> Figure:

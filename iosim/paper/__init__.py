@@ -9,4 +9,21 @@ from iosim.paper.runtimes import Judged, Runtimes, runtimes
 from iosim.paper.summary import findings
 from iosim.paper.times import Times, fit
 
-__all__ = ["Check", "Compared", "Data", "Figure2", "Finding", "Judged", "Kept", "Runtimes", "Times", "figure2", "findings", "fit", "load", "memory", "runtimes", "softmax"]
+__all__ = [
+    "Check",
+    "Compared",
+    "Data",
+    "Figure2",
+    "Finding",
+    "Judged",
+    "Kept",
+    "Runtimes",
+    "Times",
+    "figure2",
+    "findings",
+    "fit",
+    "load",
+    "memory",
+    "runtimes",
+    "softmax",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,8 @@ def printed(published: float) -> Claim:
     >>> printed(40.3).holds(40.3, 40.265), printed(4.4).holds(4.4, 4.46)
     (True, False)
     """
-    decimals = len(repr(published).partition("e")[0].partition(".")[2])
-    return Claim(0.5 * 10**-decimals, "to the digits printed")
+    last = Decimal(1).scaleb(int(Decimal(repr(published)).as_tuple().exponent))
+    return Claim(float(last / 2), "to the digits printed")
 
 
 def percent(published: float, most: float) -> Claim:

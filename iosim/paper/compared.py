@@ -69,6 +69,7 @@ class Compared:
             "options": None if work is None else work.asked.described,
             "counted_bytes": None if work is None else work.bytes,
             "counted_bytes_without_statistics": None if work is None else work.data_bytes,
+            "counted_fill_bytes": None if work is None else work.fill_bytes,
             "counted_flops": None if work is None else work.flops,
             "command": self.command,
         }  # fmt: skip

@@ -68,7 +68,7 @@ def _form(path: Path) -> str:
     found = [form for field, form in FIELDS.items() if isinstance(first, dict) and field in first]
     if "rows" in values or found:
         return "tables" if "rows" in values else found[0]
-    forms = f"rows = \"FILE.csv\" as in tables_9_21.toml, or [[row]] with {', '.join(FIELDS)}"
+    forms = f'rows = "FILE.csv" as in tables_9_21.toml, or [[row]] with {", ".join(FIELDS)}'
     raise BadInput(f"{named(path)}, line 1: neither tables nor a figure; give it one of the forms of iosim/published/data: {forms}")
 
 

@@ -88,8 +88,22 @@ def _finding(row: Accesses, source: str) -> Finding:
     name, why = f"accesses of {row.method} softmax", WHY.get(row.method, "")
     if listing is None:
         return Finding("softmax", SECTION, row.method, (Compared(name, row.total, UNIT, None, source, labels, word=NO_KERNEL),))
-    loads, stores = (words / N for words in accesses(listing))
+    loads, stores = (_an_element(words) for words in accesses(listing))
     made = f"words loaded and stored for a row of {N:,} in tiles of {B}, over {N:,}"
-    found = Compared(name, row.total, UNIT, loads + stores, source, {**labels, "loads": loads, "stores": stores}, EXACTLY, made=made, counted_by=COMMAND.format(row.method))
+    found = Compared(
+        name,
+        row.total,
+        UNIT,
+        loads + stores,
+        source,
+        {**labels, "loads": loads, "stores": stores},
+        EXACTLY,
+        made=made,
+        counted_by=COMMAND.format(row.method),
+    )
     split = f"{loads:g} loaded and {stores:g} stored, published {row.loads} and {row.stores}"
     return Finding("softmax", SECTION, row.method, (found,), why, (Check(split, (loads, stores) == (row.loads, row.stores)),))
+
+
+def _an_element(words: int) -> int | float:
+    return words // N if words % N == 0 else words / N

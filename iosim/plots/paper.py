@@ -67,7 +67,9 @@ def numbers(axes: Axes, made: Figure2) -> None:
         axes.text(ACROSS[0], TOP - ROW * place - 0.18, "ours", fontsize=9.5, color=COLOURS[unit], va="center")
     axes.plot([0, 0.98], [TOP - ROW * len(ROWS)] * 2, color=GRID, linewidth=0.9)
     if any(one.word == NO_FIT for column in first for one in compared(made, column)):
-        axes.text(0, TOP - ROW * len(ROWS) - 0.07, "grey: does not fit the caption (iosim paper fig2)", fontsize=9, color=QUIET, va="center")
+        axes.text(
+            0, TOP - ROW * len(ROWS) - 0.07, "grey: does not fit the caption (iosim paper fig2)", fontsize=9, color=QUIET, va="center"
+        )
 
 
 def cell(axes: Axes, right: float, top: float, one: Compared) -> None:
