@@ -22,8 +22,10 @@ Pass = Literal["forward", "backward", "both"]
 PASSES: tuple[Pass, ...] = ("forward", "backward", "both")
 
 
-def kernels_of(name: str, asked: Pass) -> tuple[str, ...]:
-    """The kernels of a pass of ``name``, forward before backward; raises :class:`BadInput` for a pass that it does not have."""
+def kernels_of(name: str, asked: Pass | None) -> tuple[str, ...]:
+    """The kernels of a pass of ``name``, forward before backward, or ``name`` itself; raises :class:`BadInput` for a pass it does not have."""
+    if asked is None:
+        return (kernel(name).name,)
     if asked not in PASSES:
         raise BadInput(f"pass must be {', '.join(PASSES[:-1])} or {PASSES[-1]}, not {asked!r}")
     if kernel(name).forward is not None and asked != "backward":
@@ -127,7 +129,13 @@ SUMMED = ("reads", "writes", "total", "read_bytes", "write_bytes", "total_bytes"
 
 
 def plans(
-    name: str, problem: Attention, sram: Capacity | int | str, blocks: BlockChoice, overflow: Overflow | None, given: Given, asked: Pass
+    name: str,
+    problem: Attention,
+    sram: Capacity | int | str,
+    blocks: BlockChoice,
+    overflow: Overflow | None,
+    given: Given,
+    asked: Pass | None,
 ) -> tuple[Plan, ...]:
     """A plan for every kernel of the pass; an option applies to those that have it.
 

@@ -81,7 +81,7 @@ def make_plan(
 ) -> Plan:
     """Decide; raises :class:`BadInput` for an unknown kernel or option, and for blocks that cannot be chosen.
 
-    Overflow is recorded, not raised, where that is asked, for the paper's printed blocks, and for the ideal reuse that no SRAM holds.
+    Overflow is recorded, not raised, where that is asked, for the paper's printed blocks, and where K and V stand whole on chip.
     """
     if not isinstance(problem, Attention):
         raise BadInput(f"the problem must be an Attention, not {type(problem).__name__}")
@@ -94,7 +94,7 @@ def make_plan(
     cut = _blocks(name, problem, size, blocks, options)
     if name == "block-sparse" and problem.block_mask is None:
         problem = replace(problem, block_mask=patterns.butterfly(problem.n, problem.nk, cut.rows, cut.cols))
-    lax: Overflow = "record" if blocks == "paper" or options.reuse == "ideal" else "error"
+    lax: Overflow = "record" if blocks == "paper" or options.reuse == "ideal" or kernel(name).wide else "error"
     return Plan(name, problem, cut, options, size, overflow or lax, _notes(name, given, options))
 
 

@@ -83,21 +83,12 @@ def count_point(point: Point) -> Record:
 
 def _unfit(name: str, problem: Attention, size: Capacity, why: str) -> Record:
     p = problem
-    known = {
-        "kernel": name,
-        "n": p.n,
-        "nk": p.nk,
-        "d": p.d,
-        "dv": p.dv,
-        "batch": p.batch,
-        "heads": p.heads,
-        "kv_heads": p.heads,
-        "dtype": p.dtype,
-    }
-    asked: Record = {**known, "pass": "forward", "sram": size.amount, "sram_unit": size.unit}
+    known = {field: getattr(p, field) for field in ("n", "nk", "d", "dv", "batch", "heads", "kv_heads", "dtype", "dropout")}
+    which = "forward" if kernel(name).forward is None else "backward"
+    asked: Record = {"kernel": name, **known, "pass": which, "sram": size.amount, "sram_unit": size.unit}
     missing = (
         "block_rows", "block_cols", "reads", "writes", "total", "read_bytes", "write_bytes", "total_bytes", "arrays", "flops",
-        "peak_sram", "peak_hbm", "overflow", "max_error", "error_bound", "max_lse_error", "lse_error_bound",
+        "peak_sram", "peak_hbm", "overflow", "max_error", "error_bound", "errors", "error_bounds", "max_lse_error", "lse_error_bound",
         "predicted_reads", "predicted_writes", "predicted_peak_sram", "lower_bound", "agreed", "notes",
     )  # fmt: skip
     return {**asked, **dict.fromkeys(missing), "error": why}

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -206,11 +207,14 @@ def test_the_command_beside_a_number_counts_the_same(capsys: pytest.CaptureFixtu
         assert total(found, heads) == (one["counted_bytes"], one["counted_flops"])
 
 
+@pytest.mark.skipif(shutil.which("sh") is None, reason="needs a shell to paste into")
 def test_a_command_that_takes_two_lines_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
     shown = answer(capsys, "fig2").partition("counted by\n")[2].partition("\n\n")[0]
-    pasted = [" ".join(shlex.split(line.replace("\\\n", " "))) for line in re.split(r"\n(?=  iosim)", shown)]
-    assert len(pasted) == 5
-    assert set(pasted) == {one["command"] for one in records(capsys, "fig2") if "Figure 2, left" in one["section"]}
+    assert " \\\n" in shown
+    pasted = subprocess.run(["sh"], input=f'iosim() {{ echo "iosim $*"; }}\n{shown}\n', capture_output=True, text=True, check=True)
+    assert pasted.stderr == ""
+    assert len(pasted.stdout.splitlines()) == 5
+    assert set(pasted.stdout.splitlines()) == {one["command"] for one in records(capsys, "fig2") if "Figure 2, left" in one["section"]}
 
 
 def test_the_commands_of_softmax_run(capsys: pytest.CaptureFixture[str]) -> None:

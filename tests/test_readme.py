@@ -29,7 +29,7 @@ def test_python_examples(source_tree: Path) -> None:
 
 def test_commands_print_what_readme_shows(source_tree: Path) -> None:
     shown = list(CONSOLE.finditer(readme(source_tree)))
-    assert len(shown) == 2
+    assert len(shown) == 3
     for block in shown:
         command = [sys.executable, "-m", *shlex.split(block["command"])]
         plain = {name: value for name, value in os.environ.items() if name != "COLUMNS"}

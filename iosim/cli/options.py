@@ -39,7 +39,7 @@ class Given(TypedDict, total=False):
     block_mask: str | None
     dropout: float
     seed: int
-    pass_: Pass
+    pass_: Pass | None
     over: str | None
     lengths: tuple[int, ...] | None
     sizes: tuple[Capacity, ...] | None
@@ -107,8 +107,7 @@ OPTIONS = {
         "--pass",
         "pass_",
         type=click.Choice(PASSES),
-        default="forward",
-        help="The kernel, its backward pass, or both: words are summed, peaks the larger.",
+        help="forward, backward, or both: words are summed, of peaks the larger counts; the KERNEL itself where not given.",
     ),
     "over": click.option("--over", type=click.Choice(("n", "sram")), help="The axis of the curve; both where not given."),
     "lengths": click.option(

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from iosim.theory.sizes import Int, Ints, ceil_div
+from iosim.theory.sizes import Ints, ceil_div, floors
+from iosim.theory.tally import Cuts, Tally
 from iosim.theory.tiles import Axis, Census, split
 
 
@@ -25,21 +26,6 @@ class Span(NamedTuple):
         length = np.maximum(self.stop - self.start, 0)
         last = (self.start < across.count) & (self.stop == across.count)
         return np.array([split(length - last), split(last)]).T
-
-
-class Streams(NamedTuple):
-    """What the tiles of an outer loop visit, for many block sizes at once, where the inner loop goes row by row.
-
-    ``length``: inner rows, summed over the outer tiles; ``area``: the same times the rows of the tile; ``met``: rows of the outer
-    tiles that visit anything; ``met_inner``: inner rows that are visited at all; ``partial``: the area that is partly hidden, 0 for
-    rules that need no mask to be read.
-    """
-
-    length: Ints
-    area: Ints
-    met: Ints
-    met_inner: int
-    partial: Int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +51,11 @@ class Band:
     def queries(self) -> int:
         """Queries that attend to something; they are the last ones."""
         return self.n - min(self.n, max(0, -self.offset - self.right))
+
+    @property
+    def keys(self) -> int:
+        """Keys that some query attends to; the last ones, too."""
+        return self.transposed().queries
 
     def transposed(self) -> Band:
         """The same band, seen from the keys: rows and columns change places."""
@@ -99,47 +90,42 @@ class Band:
 
     def census(self, rows: Axis, cols: Axis) -> Census:
         """The tiles that are visited; costs as much as the axis that has fewer tiles."""
-        met = cols.count - (self.nk - self.transposed().queries) // cols.block  # the keys that are met are the last ones
+        met = cols.count - (self.nk - self.keys) // cols.block  # the keys that are met are the last ones
         if rows.count <= cols.count:
             lines = self.visited(rows, cols)
-            tiles = _tallies(lines, self.full(rows, cols), Span(lines.start, lines.start + 1), cols)
+            tiles = tallies(lines, self.full(rows, cols), Span(lines.start, lines.start + 1), cols)
         else:
             across = self.transposed()
             lines = across.visited(cols, rows)
-            tiles = _tallies(lines, across.full(cols, rows), self.begun(rows, cols), rows).transpose(1, 0, 2, 3)
+            tiles = tallies(lines, across.full(cols, rows), self.begun(rows, cols), rows).transpose(1, 0, 2, 3)
         return Census(rows, cols, tiles, (met - 1, 1))
 
-    def streams(self, block: Ints) -> Streams:
-        """What query tiles of each height in ``block`` visit where key tiles are one row high."""
-        tiles = ceil_div(self.n, block)
-        begin = self.offset - self.left
-        length = self._ramp(block + self.offset + self.right, block, tiles) - self._ramp(begin, block, tiles)
-        missing = tiles * block - self.n  # the last tile is so much shorter, and ends at the last key
-        last = self.nk - np.clip(begin + (tiles - 1) * block, 0, self.nk)
-        met = self.n - (self.n - self.queries) // block * block
-        return Streams(length, length * block - missing * last, met, self.transposed().queries, 0)
-
-    def lines(self, rows: Axis) -> Ints:
-        """The keys that each query tile visits, where key tiles are one row high."""
-        span = self.visited(rows, Axis(self.nk, 1))
-        return np.asarray(np.maximum(0, span.stop - span.start))
-
-    def cut(self, rows: Axis | None = None, cols: Axis | None = None) -> Band:
-        """The band itself: no work on its tiles can be done beforehand."""
-        return self
-
-    def _ramp(self, start: Int, step: Ints, count: Int) -> Ints:
-        """The sum of clip(start + i step, 0, nk) over i < count, without a loop."""
-        return _below(self.nk, start, step, count) - _below(0, start, step, count)
+    def tally(self, rows: Ints, cols: Ints) -> Tally:
+        """The tiles that are visited on each grid of ``rows`` x ``cols``, without a loop over tiles. Whether they are full does not matter
+        to a rule that no words are read for: all are counted as such.
+        """  # fmt: skip
+        down, across = Cuts(self.n, rows), Cuts(self.nk, cols)
+        begin, end = self.offset - self.left, self.offset + self.right + rows
+        tiles = _clipped(end, rows, down.count, cols, across.count) - _clipped(begin - cols + 1, rows, down.count, cols, across.count)
+        lowest = across.count - np.maximum(0, (begin + (down.count - 1) * rows) // cols)  # of the last query tile, down to the last key
+        rightmost = down.count - np.clip(((across.count - 1) * cols - end) // rows + 1, 0, down.count)  # of the last key tile, likewise
+        last = np.ones_like(tiles)
+        visited = np.array([[tiles - lowest - rightmost + 1, rightmost - 1], [lowest - 1, last]])
+        met_rows = down.count - 1 - (self.n - self.queries) // rows  # the queries and the keys that are met are the last ones
+        met_cols = across.count - 1 - (self.nk - self.keys) // cols
+        return Tally(
+            down, across, np.stack([np.zeros_like(visited), visited], axis=2), np.stack([met_rows, last]), np.stack([met_cols, last])
+        )
 
 
-def _below(limit: int, start: Int, step: Ints, count: Int) -> Ints:
-    """The sum of min(start + i step, limit) over i < count."""
-    rising = np.clip(ceil_div(limit - start, step), 0, count)
-    return np.asarray(rising * start + step * (rising * (rising - 1) // 2) + (count - rising) * limit)
+def _clipped(start: Ints, step: Ints, count: Ints, block: Ints, most: Ints) -> Ints:
+    """The sum of clip(ceil((start + i step) / block), 0, most) over i < count, without a loop."""
+    low: Ints = np.clip(-((start - 1) // step), 0, count)
+    high: Ints = np.clip(((most - 1) * block - start) // step + 1, low, count)
+    return floors(high - low, start + low * step + block - 1, step, block) + (count - high) * most
 
 
-def _tallies(visited: Span, full: Span, first: Span, across: Axis) -> Ints:
+def tallies(visited: Span, full: Span, first: Span, across: Axis) -> Ints:
     """Counts ``[last line?, last tile across?, full?, first?]`` of the tiles that each line visits, and of those among them that are so."""
     everything, whole, begun = (span.tally(across) for span in (visited, visited & full, visited & first))
     both = (visited & full & first).tally(across)

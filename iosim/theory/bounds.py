@@ -11,7 +11,7 @@ from iosim.theory.patterns import Pairs, pattern
 
 
 def compulsory(problem: Attention) -> int | None:
-    """Words that one head moves whatever the algorithm and the SRAM: each input row that is used, read once, and O, written once.
+    """Words that one KV head and its group move whatever the algorithm and the SRAM: each row that is used, once, and O.
 
     Used are the queries that attend to something, and the keys and values that somebody attends to: without a mask
     N_q (d + d_v) + N_k (d + d_v). None where a block mask and another rule are combined. (Where a query attends to a single key,
@@ -24,7 +24,8 @@ def compulsory(problem: Attention) -> int | None:
     if used is None:
         return None
     queries, keys = used
-    return queries * problem.d + keys * (problem.d + problem.dv) + problem.n * problem.dv
+    of_queries = queries * problem.d + problem.n * problem.dv
+    return problem.group * of_queries + keys * (problem.d + problem.dv)
 
 
 def _used(problem: Attention) -> tuple[int, int] | None:
@@ -33,7 +34,7 @@ def _used(problem: Attention) -> tuple[int, int] | None:
         alone = problem.band is None and problem.mask is None
         return _covered(problem.block_mask) if alone else None
     who = pattern(problem)
-    return (who.queries, who.transposed().queries) if isinstance(who, Band | Pairs) else (problem.n, problem.nk)
+    return (who.queries, who.keys) if isinstance(who, Band | Pairs) else (problem.n, problem.nk)
 
 
 def _covered(mask: BlockMask) -> tuple[int, int]:

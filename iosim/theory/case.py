@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -10,9 +10,11 @@ import numpy as np
 from iosim.errors import BadInput
 from iosim.specs import Attention, Blocks, Options
 from iosim.theory.formulas import Formula, formula
-from iosim.theory.patterns import Everywhere, Pattern, pattern
+from iosim.theory.packed import PackedBand
+from iosim.theory.patterns import Everywhere, Pattern, band_of, pattern
 from iosim.theory.room import Room
-from iosim.theory.sizes import Int, Shape, shape
+from iosim.theory.sizes import Int, Ints, Shape, shape
+from iosim.theory.tally import Tally
 from iosim.theory.term import Term
 from iosim.theory.tiles import Axis, Census, Kinds, Tile, axis
 from iosim.theory.visits import Visits, counted, everywhere
@@ -20,22 +22,27 @@ from iosim.theory.visits import Visits, counted, everywhere
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """A kernel's closed forms beside the problem that they are applied to."""
+    """A kernel's closed forms beside the problem that they are applied to.
+
+    ``shares``: each head of a group stores its dK and dV, which are then summed, one beside the sum at a time.
+    """
 
     formula: Formula
     problem: Attention
     options: Options
     pattern: Pattern
+    shares: bool = False
 
     @property
     def whole_keys(self) -> bool:
         """Whether K and V stay whole on chip, so that the tiles are as wide as N_k."""
-        return self.options.reuse == "ideal"
+        return self.formula.wide or self.options.reuse == "ideal"
 
     @property
     def shape(self) -> Shape:
         """The sizes of one head."""
-        return shape(self.problem.n, self.problem.nk, self.problem.d, self.problem.dv)
+        p = self.problem
+        return shape(p.n, p.nk, p.d, p.dv, masked=p.masked, dropout=p.dropout > 0)
 
     @property
     def fixed(self) -> Blocks | None:
@@ -49,10 +56,10 @@ class Case:
             raise BadInput(f"blocks {blocks} do not suit a block mask made for blocks {self.fixed}; use those or rebuild the mask")
         return axis(self.problem.n, blocks.rows), axis(self.problem.nk, self.problem.nk if self.whole_keys else blocks.cols)
 
-    def sides(self, outer: Int, inner: Int) -> tuple[Int, Int]:
+    def sides(self, outer: Int, inner: Int) -> tuple[Ints, Ints]:
         """Br and Bc of :meth:`blocks`, of which many can be asked at once."""
         rows, cols = (outer, inner) if self.formula.outside == "queries" else (inner, outer)
-        return np.minimum(rows, self.problem.n), np.minimum(cols, self.problem.nk)
+        return np.asarray(np.minimum(rows, self.problem.n)), np.asarray(np.minimum(cols, self.problem.nk))
 
     def blocks(self, outer: int, inner: int) -> Blocks:
         """The blocks that the outer and the inner loop cut, clipped to the axes."""
@@ -77,6 +84,11 @@ class Case:
     def terms_of(self, visits: Visits) -> tuple[Term, ...]:
         """The words of ``visits``, which may hold arrays."""
         return tuple(self.formula.terms(self.shape, visits, self.options))
+
+    def words(self, tally: Tally) -> Ints:
+        """The words that one head moves on each of many grids."""
+        terms = self.terms_of(tally.visits(elements=self.problem.mask is not None))
+        return np.asarray(sum(term.total for term in terms))
 
     def residents(self, blocks: Blocks, room: Room) -> int:
         """The most that stands on chip at once, over the kinds of tile that occur."""
@@ -104,11 +116,13 @@ class Case:
     def bound(self, rows: Int, cols: Int, room: Room) -> Int:
         """What suffices for blocks of ``rows`` x ``cols`` whatever the mask: as if a largest tile were partial, and a first one.
 
-        Where every tile is visited it is what they need. It never falls as a block grows.
+        And as if another were not visited, unless all are; then it is what they need. It never falls as a block grows.
         """
         rows, cols = np.minimum(rows, self.problem.n), np.minimum(cols, self.problem.nk)
         wide = self.problem.nk if self.whole_keys else cols
-        return self.peak(Kinds(rows, cols, visited=(Tile(rows, wide, full=False, first=True),), met=(cols,)), room)
+        visited, unseen = Tile(rows, wide, full=False, first=True), Tile(rows, wide, full=False, first=False)
+        all_seen = isinstance(self.pattern, Everywhere)
+        return self.peak(Kinds(rows, cols, visited=(visited,), unseen=() if all_seen else (unseen,), met=(cols,)), room)
 
     def enough(self, blocks: Blocks, room: Room) -> int:
         """The bound for one pair of blocks."""
@@ -116,16 +130,29 @@ class Case:
 
     def peak(self, kinds: Kinds, room: Room) -> Int:
         """The largest of the peaks of ``kinds``."""
-        return reduce(np.maximum, self.formula.peaks(self.shape, kinds, room, self.options))
+        peak = reduce(np.maximum, self.formula.peaks(self.shape, kinds, room, self.options))
+        return np.maximum(peak, 2 * kinds.cols * max(self.problem.d, self.problem.dv) * room.given) if self.shares else peak
 
 
 def case(kernel: str, problem: Attention, options: Options) -> Case:
     """``kernel`` on ``problem``; raises :class:`iosim.errors.BadInput` for an unknown kernel."""
     closed = formula(kernel)
     own = closed.relevant(options)
-    if own.reuse == "ideal":
-        return Case(closed, problem, own, Everywhere(full=not problem.masked))
-    return Case(closed, problem, own, pattern(problem, skip=own.skip))
+    if problem.group > 1 and options.pack:
+        return _packed(closed, problem, own)
+    shares = problem.group > 1 and kernel.endswith("-backward")
+    if own.reuse == "ideal" or closed.wide:
+        return Case(closed, problem, own, Everywhere(full=not problem.masked), shares)
+    return Case(closed, problem, own, pattern(problem, skip=own.skip), shares)
+
+
+def _packed(closed: Formula, problem: Attention, own: Options) -> Case:
+    """One head whose queries have a row for each head of the group."""
+    band = band_of(problem)
+    rows = replace(problem, n=problem.n * problem.group, causal=False, window=None, heads=problem.kv_heads, kv_heads=problem.kv_heads)
+    if band.cuts_nothing or not own.skip:
+        return Case(closed, rows, own, Everywhere(full=not problem.masked))
+    return Case(closed, rows, own, PackedBand(band, problem.group))
 
 
 def _present(tiles: Axis, numbers: tuple[int, int]) -> tuple[int, ...]:

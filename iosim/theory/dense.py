@@ -31,26 +31,26 @@ class Sizes(NamedTuple):
         """Some of the points, where the sizes are integers or lists of one length."""
         return Sizes(*(size if isinstance(size, int) else size[places] for size in self))
 
-    def terms(self, closed: Formula, options: Options) -> tuple[Term, ...]:
+    def terms(self, closed: Formula, options: Options, dropout: bool) -> tuple[Term, ...]:
         """The terms of one head."""
-        s = shape(self.n, self.nk, self.d, self.dv)
+        s = shape(self.n, self.nk, self.d, self.dv, dropout=dropout)
         return tuple(closed.terms(s, everywhere(s, self.Br, self.Bc, elements=False), closed.relevant(options)))
 
 
 def dense_terms(
     kernel: str, *, n: ArrayLike, d: ArrayLike, Br: ArrayLike, Bc: ArrayLike,
-    nk: ArrayLike | None = None, dv: ArrayLike | None = None, options: Options = _DEFAULTS,
+    nk: ArrayLike | None = None, dv: ArrayLike | None = None, dropout: bool = False, options: Options = _DEFAULTS,
 ) -> tuple[Term, ...]:  # fmt: skip
     """The terms of one head without a mask; sizes are integers or arrays that broadcast, and so are the words of the terms.
 
     Raises :class:`iosim.errors.BadInput` for an unknown kernel, and for sizes that are not whole numbers >= 1.
     """
-    return _sizes(n, nk, d, dv, Br, Bc).terms(formula(kernel), options)
+    return _sizes(n, nk, d, dv, Br, Bc).terms(formula(kernel), options, dropout)
 
 
 def dense_words(
     kernel: str, *, n: ArrayLike, d: ArrayLike, Br: ArrayLike, Bc: ArrayLike,
-    nk: ArrayLike | None = None, dv: ArrayLike | None = None, options: Options = _DEFAULTS,
+    nk: ArrayLike | None = None, dv: ArrayLike | None = None, dropout: bool = False, options: Options = _DEFAULTS,
 ) -> Int:  # fmt: skip
     """All words that one head moves without a mask, reads and writes: an integer, or an int64 array where a size is an array.
 
@@ -62,12 +62,12 @@ def dense_words(
     closed, given = formula(kernel), _sizes(n, nk, d, dv, Br, Bc)
     common = np.broadcast_shapes(*map(np.shape, given))
     if not common:
-        return _total(given.terms(closed, options))
+        return _total(given.terms(closed, options, dropout))
     flat = Sizes(*(size if isinstance(size, int) else np.broadcast_to(size, common).ravel() for size in given))
     words = np.empty(np.prod(common, dtype=int), dtype=np.int64)
     for start in range(0, len(words), _PART):
         places = slice(start, start + _PART)
-        words[places] = _total(flat.part(places).terms(closed, options))
+        words[places] = _total(flat.part(places).terms(closed, options, dropout))
     return words.reshape(common)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from iosim.specs import Attention, Blocks, Options
 from iosim.theory.case import Case, case
 from iosim.theory.room import Room, room
-from iosim.theory.sizes import Int, Ints, whole_numbers
+from iosim.theory.sizes import Bools, Int, Ints, whole_numbers
 from iosim.units import Capacity
 
 _DEFAULTS = Options()
@@ -21,6 +21,22 @@ _DEFAULTS = Options()
 def largest(needs: Callable[[int], int], amount: int, limit: int) -> int:
     """The largest block up to ``limit`` that ``needs`` no more than ``amount``, where needs never fall; 0 when none does."""
     return bisect_right(range(1, limit + 1), amount, key=needs)
+
+
+def farthest(fits: Callable[[Ints], Bools], limits: Ints) -> Ints:
+    """For each place the largest number up to its limit that ``fits``, where smaller ones do too; 0 where none does."""
+    low, high = np.zeros_like(limits), limits
+    while (low < high).any():
+        middle = (low + high + 1) // 2
+        fitting = fits(middle)
+        low, high = np.where(fitting, middle, low), np.where(fitting, high, middle - 1)
+    return low
+
+
+def widest(asked: Case, outer: Ints, amount: int, room: Room) -> Ints:
+    """The largest inner block that fits beside each block in ``outer``, whatever tiles a mask leaves; 0 where none does."""
+    rows = asked.problem.nk if asked.formula.outside == "queries" else asked.problem.n
+    return farthest(lambda inner: np.asarray(asked.bound(*asked.sides(outer, inner), room) <= amount), np.full_like(outer, rows))
 
 
 def shaped(asked: Case, outer: Int) -> tuple[Int, Int]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from iosim.errors import BadInput
 from iosim.specs import Options
-from iosim.theory import flash, flash2, standard
+from iosim.theory import flash, flash2, flash2_backward, flash_backward, fmha, released, standard, standard_backward, unfused
 from iosim.theory.room import Room
 from iosim.theory.sizes import Int, Shape
 from iosim.theory.term import Term
@@ -20,31 +20,60 @@ Outside = Literal["queries", "keys"]
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """What is known of a kernel: the words it moves, what stands on chip, its options, its outer loop and how its words grow."""
+    """What is known of a kernel: the words it moves, what stands on chip, its options, its outer loop and how its words grow.
+
+    ``both`` says under which options tiles of either axis are loaded once for each tile of the other, so that words fall as either
+    block grows; else the block of the outer loop alone decides them.
+    """
 
     terms: Callable[[Shape, Visits, Options], Iterator[Term]]
     peaks: Callable[[Shape, Kinds, Room, Options], Iterator[Int]]
     options: tuple[str, ...]
     outside: Outside
     theta: str
+    both: Callable[[Options], bool] = lambda options: False
+    skips: bool = True
+    wide: bool = False
 
     def relevant(self, options: Options) -> Options:
-        """``options`` with those that the kernel does not have left at their defaults."""
-        return Options(
-            first_pass=options.first_pass if "first_pass" in self.options else "load",
-            reuse=options.reuse if "reuse" in self.options else "tiled",
-            softmax=options.softmax if "softmax" in self.options else "rows",
-            skip=options.skip,
-            skip_empty=options.skip_empty and "skip_empty" in self.options,
-        )
+        """``options`` with those that the kernel does not have left at their defaults.
+
+        Raises :class:`iosim.errors.BadInput` for an accumulator of its own where O or dQ is first loaded from HBM.
+        """
+        own = Options(skip=options.skip and self.skips, **{name: getattr(options, name) for name in self.options})
+        if own.accumulator == "float32" and own.first_pass == "load" and "first_pass" in self.options:
+            raise BadInput("accumulator='float32' makes accumulators on chip but first_pass is 'load'; ask for first_pass='create' too")
+        return own
 
 
 FORMULAS = {
     "standard": Formula(standard.terms, standard.peaks, ("reuse", "softmax"), "queries", "Θ(Nd + N²)"),
-    "flash": Formula(flash.terms, flash.peaks, ("first_pass",), "keys", "Θ(N²d²/M)"),
+    "flash": Formula(flash.terms, flash.peaks, ("first_pass", "accumulator"), "keys", "Θ(N²d²/M)"),
     "flash2": Formula(flash2.terms, flash2.peaks, (), "queries", "Θ(N²d²/M)"),
-    "block-sparse": Formula(flash.terms, flash.peaks, ("first_pass", "skip_empty"), "keys", "Θ(Nd + N²d²s/M)"),
-}
+    "block-sparse": Formula(flash.terms, flash.peaks, ("first_pass", "skip_empty", "accumulator"), "keys", "Θ(Nd + N²d²s/M)"),
+    "standard-backward": Formula(
+        standard_backward.terms, standard_backward.peaks, ("reuse", "softmax"), "queries", "Θ(Nd + N²)",
+        both=lambda options: options.reuse == "tiled",
+    ),
+    "flash-backward": Formula(flash_backward.terms, flash_backward.peaks, ("first_pass", "accumulator"), "keys", "Θ(N²d²/M)"),
+    "flash2-backward": Formula(
+        flash2_backward.terms, flash2_backward.peaks, ("accumulator", "dq_pass"), "keys", "Θ(N²d²/M)",
+        both=lambda options: options.dq_pass == "own",
+    ),
+    "pytorch": Formula(unfused.pytorch, unfused.pytorch_peaks, ("reuse",), "queries", "Θ(Nd + N²)", skips=False),
+    "megatron": Formula(unfused.megatron, unfused.megatron_peaks, ("reuse",), "queries", "Θ(Nd + N²)", skips=False),
+    **{
+        f"{name}-backward": Formula(
+            unfused.backward, unfused.backward_peaks, ("reuse",), "queries", "Θ(Nd + N²)",
+            both=lambda options: options.reuse == "tiled", skips=False,
+        )
+        for name in ("pytorch", "megatron")
+    },
+    "fmha": Formula(fmha.terms, fmha.peaks, (), "queries", "Θ(Nd + N²)", skips=False, wide=True),
+    "fmha-backward": Formula(fmha.backward, fmha.backward_peaks, (), "queries", "Θ(Nd + N²)", skips=False, wide=True),
+    "released": Formula(released.terms, released.peaks, (), "keys", "Θ(N²d²/M)"),
+    "released-backward": Formula(released.backward, released.backward_peaks, (), "keys", "Θ(N²d²/M)"),
+}  # fmt: skip
 KERNELS = tuple(FORMULAS)
 
 
@@ -65,7 +94,7 @@ def outside(kernel: str) -> Outside:
 
 
 def theta(kernel: str) -> str:
-    """How the words of ``kernel`` grow (FlashAttention paper, Theorem 2 and Proposition 4); s is the kept fraction of the tiles.
+    """How the words of ``kernel`` grow (FlashAttention paper, Theorems 2 and 5, Proposition 4); s is the kept fraction of the tiles.
 
     >>> theta("flash")
     'Θ(N²d²/M)'

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
 from iosim.specs import Attention
-from iosim.theory.band import Band, Span, Streams
+from iosim.theory.areas import Areas
+from iosim.theory.band import Band, Span
 from iosim.theory.sizes import Bools, Ints
+from iosim.theory.tally import Cuts, Tally
 from iosim.theory.tiles import Axis, Census, axis, of_entries, split
 
 
@@ -53,52 +56,53 @@ class Entries:
         return (span.start[self.row] <= self.col) & (self.col < span.stop[self.row])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)  # no slots: the areas are kept
 class Pairs:
-    """The pairs of an element mask that all rules allow, or cells of such pairs: whether ``some`` of a cell attend, and ``all``."""
+    """The pairs of an element mask that all rules allow."""
 
-    some: Bools
-    all: Bools
-
-    def cut(self, rows: Axis | None = None, cols: Axis | None = None) -> Pairs:
-        """Cells as high as the tiles of ``rows`` and as wide as those of ``cols``."""
-        return Pairs(_merged(np.logical_or, self.some, rows, cols), _merged(np.logical_and, self.all, rows, cols))
-
-    def transposed(self) -> Pairs:
-        """The same cells, seen from the keys: rows and columns change places."""
-        return Pairs(np.ascontiguousarray(self.some.T), np.ascontiguousarray(self.all.T))
+    keep: Bools
 
     def census(self, rows: Axis, cols: Axis) -> Census:
         """The tiles in which any pair attends; reads every pair once."""
-        cells = self.cut(rows, cols)
-        begun = np.flatnonzero(cells.some.any(axis=1))
-        column = cells.some[begun].argmax(axis=1)
-        first = of_entries(rows, cols, begun, column, cells.all[begun, column]).visited[..., 1]
-        full = _corners(cells.all)
-        again = np.stack([_corners(cells.some) - full, full], axis=-1) - first
-        met = np.logical_or.reduce(cells.some, axis=0)
+        some, every = (_merged(join, self.keep, rows, cols) for join in (np.logical_or, np.logical_and))
+        begun = np.flatnonzero(some.any(axis=1))
+        column = some[begun].argmax(axis=1)
+        first = of_entries(rows, cols, begun, column, every[begun, column]).visited[..., 1]
+        full = _corners(every)
+        again = np.stack([_corners(some) - full, full], axis=-1) - first
+        met = np.logical_or.reduce(some, axis=0)
         return Census(rows, cols, np.stack([again, first], axis=-1), split(met))
 
     @property
     def queries(self) -> int:
         """Queries that attend to something."""
-        return int(np.count_nonzero(self.some.any(axis=1)))
+        return int(np.count_nonzero(self.keep.any(axis=1)))
 
-    def lines(self, rows: Axis) -> Ints:
-        """The keys that each query tile visits, where key tiles are one row high."""
-        return np.asarray(self.cut(rows).some.sum(axis=1))
+    @property
+    def keys(self) -> int:
+        """Keys that some query attends to."""
+        return int(np.count_nonzero(self.keep.any(axis=0)))
 
-    def streams(self, block: Ints) -> Streams:
-        """What query tiles of each height in ``block`` visit where key tiles are one row high; reads every pair once a height."""
-        each = [self._stream(axis(len(self.some), height)) for height in block.tolist()]
-        length, area, met, partial = np.array(each, dtype=np.int64).T
-        return Streams(length, area, met, self.transposed().queries, partial)
+    def tally(self, rows: Ints, cols: Ints) -> Tally:
+        """The tiles that are visited on each grid of ``rows`` x ``cols``; costs what they do, after every pair was read once."""
+        down, across = Cuts(len(self.keep), rows), Cuts(self.keep.shape[1], cols)
+        grids = zip(rows.tolist(), cols.tolist(), strict=True)
+        each = [self._tallied(axis(down.rows, high), axis(across.rows, wide)) for high, wide in grids]
+        visited, met_rows, met_cols = (np.stack(counts, axis=-1) for counts in zip(*each, strict=True))
+        return Tally(down, across, visited, met_rows, met_cols)
 
-    def _stream(self, rows: Axis) -> tuple[int, int, int, int]:
-        cells, size = self.cut(rows), np.diff(rows.starts, append=rows.rows)
-        length = cells.some.sum(axis=1)
-        partial = length - cells.all.sum(axis=1)
-        return int(length.sum()), int(size @ length), int(size @ (length > 0)), int(size @ partial)
+    def _tallied(self, rows: Axis, cols: Axis) -> tuple[Ints, Ints, Ints]:
+        """``visited``, ``met_rows`` and ``met_cols`` of one grid."""
+        attending = self._areas.in_tiles(rows, cols)
+        high, wide = (np.ones(1, dtype=np.int64) if cut.block == 1 else np.diff(cut.edges) for cut in (rows, cols))
+        some, every = attending > 0, attending == high[:, None] * wide
+        full = _corners(every)
+        met_rows, met_cols = (np.array(split(np.asarray(some.any(axis=across))), dtype=np.int64) for across in (1, 0))
+        return np.stack([_corners(some) - full, full], axis=-1), met_rows, met_cols
+
+    @cached_property
+    def _areas(self) -> Areas:
+        return Areas(self.keep)
 
 
 def pattern(problem: Attention, *, skip: bool = True) -> Pattern:
@@ -107,8 +111,7 @@ def pattern(problem: Attention, *, skip: bool = True) -> Pattern:
     if not skip and problem.masked:
         return Everywhere(full=False)
     if problem.mask is not None:
-        keep = _pairs(problem, problem.mask)
-        return Pairs(keep, keep)
+        return Pairs(_pairs(problem, problem.mask))
     if problem.block_mask is not None:
         rows = np.repeat(np.arange(len(problem.block_mask.indptr) - 1), np.diff(problem.block_mask.indptr))
         return Entries(rows, problem.block_mask.indices, band)
@@ -133,16 +136,15 @@ def _pairs(problem: Attention, mask: Bools) -> Bools:
     return keep
 
 
-def _merged(join: np.ufunc, cells: Bools, rows: Axis | None, cols: Axis | None) -> Bools:
-    # Cells that are already as large as the tiles stay as they are, so that a cut can be made in two steps.
-    if rows is not None and len(cells) != rows.count:
+def _merged(join: np.ufunc, pairs: Bools, rows: Axis, cols: Axis) -> Bools:
+    if rows.block > 1:
         # Strip by strip: many times faster than reduceat across rows.
-        cells = np.stack([join.reduce(cells[start : start + rows.block]) for start in rows.starts])
-    if cols is not None and cells.shape[1] != cols.count:
-        cells = join.reduceat(cells, cols.starts, axis=1)
-    return cells
+        pairs = np.stack([join.reduce(pairs[start : start + rows.block]) for start in rows.starts])
+    return np.asarray(join.reduceat(pairs, cols.starts, axis=1) if cols.block > 1 else pairs)
 
 
 def _corners(cells: Bools) -> Ints:
     """The number of true cells ``[last row?, last column?]``."""
-    return np.array([split(cells[:-1].sum(axis=0)), split(cells[-1])])
+    last = int(cells[-1, -1])
+    below, beside = (np.count_nonzero(line) - last for line in (cells[-1], cells[:, -1]))
+    return np.array([[np.count_nonzero(cells) - below - beside - last, beside], [below, last]])

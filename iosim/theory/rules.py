@@ -40,7 +40,7 @@ def choose_blocks(kernel: str, problem: Attention, capacity: Capacity, rule: Rul
         return asked.fixed or _paper(asked, capacity)
     if asked.fixed is not None:
         found = asked.fixed if asked.residents(asked.fixed, room(problem, capacity.unit)) <= capacity.amount else None
-    elif rule == "fit" or asked.whole_keys:
+    elif rule == "fit" or asked.options.reuse == "ideal":
         found = _fit(asked, capacity)
     else:
         found = best(asked, capacity)
@@ -61,7 +61,7 @@ def _paper(asked: Case, capacity: Capacity) -> Blocks:
 def _fit(asked: Case, capacity: Capacity) -> Blocks | None:
     space = room(asked.problem, capacity.unit)
     outer = int(tallest(asked, np.array([capacity.amount]), space)[0])
-    if outer == 0 and asked.whole_keys:
+    if outer == 0 and asked.options.reuse == "ideal":
         return shaped_blocks(asked, 1)
     if outer == 0 and asked.smallest(space) <= capacity.amount:
         return Blocks(1, 1)  # these can do with less than the bound: 1x1 tiles are never partial, unless all are

@@ -48,22 +48,42 @@ def once(rows: Size) -> Passes:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The sizes of one head: N_q and N_k rows, d and d_v columns."""
+    """The sizes of one head: N_q and N_k rows, d and d_v columns; whether any rule is ``masked`` onto them, and ``dropout``."""
 
     Nq: Size
     Nk: Size
     d: Size
     dv: Size
+    masked: bool = False
+    dropout: bool = False
 
 
-def shape(n: Int, nk: Int, d: Int, dv: Int) -> Shape:
+def shape(n: Int, nk: Int, d: Int, dv: Int, *, masked: bool = False, dropout: bool = False) -> Shape:
     """The sizes of one head, by their symbols."""
-    return Shape(Size("Nq", n), Size("Nk", nk), Size("d", d), Size("dv", dv))
+    return Shape(Size("Nq", n), Size("Nk", nk), Size("d", d), Size("dv", dv), masked, dropout)
 
 
 def ceil_div(rows: Int, block: Int) -> Int:
     """``rows / block``, rounded up."""
     return -(-rows // block)
+
+
+def floors(count: Ints, start: Ints, step: Ints, by: Ints) -> Ints:
+    """The sum of floor((start + i step) / by) over i < count, for start, step >= 0, in as many turns as Euclid's algorithm takes.
+
+    Without the whole steps and starts, which are summed at once, start and step are less than ``by``; then the same points are counted
+    along the other axis, which exchanges the two.
+
+    >>> floors(np.array([4]), np.array([1]), np.array([3]), np.array([2]))  # 0 + 2 + 3 + 5
+    array([10])
+    """
+    total = np.zeros_like(count)
+    while count.any():
+        total = total + count * (start // by) + count * (count - 1) // 2 * (step // by)
+        start, step = start % by, step % by
+        top = start + count * step
+        count, start, step, by = top // by, top % by, by, np.maximum(step, 1)  # where the step is 0, no count is left
+    return total
 
 
 def whole_numbers(name: str, value: ArrayLike) -> Int:

@@ -46,6 +46,11 @@ class Axis:
         """The first row of every tile."""
         return np.arange(0, self.rows, self.block, dtype=np.int64)
 
+    @property
+    def edges(self) -> Ints:
+        """The same, and where the last tile ends."""
+        return np.append(self.starts, self.rows)
+
 
 def axis(rows: int, block: int) -> Axis:
     """``rows`` cut into tiles of ``block``; a block beyond the end is clipped to it."""

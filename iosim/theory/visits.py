@@ -13,7 +13,8 @@ class Visits:
     """What is met, summed over the visited tiles; in brackets what that is without a mask.
 
     * ``queries``: query rows of every visited tile (Tc Nq);
-    * ``queries_again``: the same without each query tile's first visit ((Tc - 1) Nq);
+    * ``queries_again``: the same without each query tile's first visit, or its last ((Tc - 1) Nq);
+    * ``queries_met``: query rows whose tile visits anything (Nq);
     * ``queries_unmet``: query rows whose tile visits nothing; None when there are none;
     * ``keys``: key rows of every visited tile (Tr Nk);
     * ``keys_met``: key rows of the key tiles that some query tile visits (Nk);
@@ -23,6 +24,7 @@ class Visits:
 
     queries: Passes
     queries_again: Passes
+    queries_met: Passes
     queries_unmet: Passes | None
     keys: Passes
     keys_met: Passes
@@ -36,6 +38,7 @@ def everywhere(s: Shape, Br: Int, Bc: Int, *, elements: bool) -> Visits:
     return Visits(
         queries=Passes(Size("Tc", Tc), s.Nq),
         queries_again=Passes(Size("(Tc - 1)", Tc - 1), s.Nq),
+        queries_met=once(s.Nq),
         queries_unmet=None,
         keys=Passes(Size("Tr", Tr), s.Nk),
         keys_met=once(s.Nk),
@@ -47,10 +50,11 @@ def everywhere(s: Shape, Br: Int, Bc: Int, *, elements: bool) -> Visits:
 def summed(
     *, queries: Int, queries_met: Int, queries_unmet: Int | None, keys: Int, keys_met: Int, pairs: Int, elements: Int | None
 ) -> Visits:
-    """The visits that amount to these numbers of rows and pairs; ``queries_met`` are the query rows whose tile visits anything."""
+    """The visits that amount to these numbers of rows and pairs, or to arrays of them for many grids at once."""
     return Visits(
         queries=_passes("(query rows visited)", queries),
         queries_again=_passes("(query rows visited again)", queries - queries_met),
+        queries_met=_passes("(query rows met)", queries_met),
         queries_unmet=None if queries_unmet is None else _passes("(query rows never visited)", queries_unmet),
         keys=_passes("(key rows visited)", keys),
         keys_met=_passes("(key rows met)", keys_met),

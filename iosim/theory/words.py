@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from iosim.specs import Attention, Blocks, Options
 from iosim.theory.case import case
+from iosim.theory.heads import of_group
 from iosim.theory.term import Moved, Term, moved
 
 _DEFAULTS = Options()
 
 
 def terms(kernel: str, problem: Attention, blocks: Blocks, options: Options = _DEFAULTS) -> tuple[Term, ...]:
-    """The closed form of one head of ``problem`` as terms that hold exact integers; ragged tiles count their true rows.
+    """The closed form of one KV head of ``problem`` and its group as terms that hold exact integers; ragged tiles count their true rows.
 
     Arrays: Q K V O, with S P (standard), l m (flash, block-sparse) or LSE (flash2), and mask where an element mask is given.
     Raises :class:`iosim.errors.BadInput` for an unknown kernel, and for blocks that a block mask was not made for.
@@ -19,11 +20,12 @@ def terms(kernel: str, problem: Attention, blocks: Blocks, options: Options = _D
     [('Q', 'Nq d', 65536), ('K', 'Tr Nk d', 1048576)]
     """
     asked = case(kernel, problem, options)
-    return asked.terms(asked.census(blocks))
+    found = asked.terms(asked.census(blocks))
+    return found if problem.group == 1 or options.pack else of_group(found, asked.shape, problem.group)
 
 
 def predict(kernel: str, problem: Attention, blocks: Blocks, options: Options = _DEFAULTS) -> dict[str, Moved]:
-    """The words of each array that one head moves: the sums of :func:`terms`, which raises the same errors.
+    """The words of each array that one KV head and its group move: the sums of :func:`terms`, which raises the same errors.
 
     >>> predict("flash", Attention(n=1024, d=64), Blocks(64, 64))["O"]
     Moved(reads=1048576, writes=1114112, init_writes=65536)
