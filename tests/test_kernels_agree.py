@@ -21,7 +21,7 @@ from iosim.testing import Case, cases
 from iosim.truth import truth
 
 ROOMY = 10**9
-GROUPS = {name: (name,) for name, found in KERNELS.items() if found.paper}
+GROUPS: dict[str, tuple[str, ...]] = {name: (name,) for name, found in KERNELS.items() if found.paper}
 GROUPS["software"] = tuple(name for name, found in KERNELS.items() if not found.paper)  # together they share the examples of one
 
 

@@ -21,7 +21,7 @@ COMMAND = "python -c 'from iosim.paper.softmax import *; print(accesses({}))'"
 WHY = {
     "naive": "one pass for the sum, one for the result; overflows where an x is large",
     "safe": "a pass more, for the largest x",
-    "online": "maximum and sum in one pass: 4/3 fewer accesses than safe, and FlashAttention stands on it",
+    "online": "maximum and sum in one pass, a quarter fewer accesses than safe; FlashAttention stands on it",
 }
 
 
