@@ -23,7 +23,7 @@ PASSES: tuple[Pass, ...] = ("forward", "backward", "both")
 
 
 def kernels_of(name: str, asked: Pass | None) -> tuple[str, ...]:
-    """The kernels of a pass of ``name``, forward before backward, or ``name`` itself; raises :class:`BadInput` for a pass it does not have."""
+    """The kernels of a pass of ``name``, forward before backward, or itself; raises :class:`BadInput` for a pass that it does not have."""
     if asked is None:
         return (kernel(name).name,)
     if asked not in PASSES:

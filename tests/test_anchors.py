@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from iosim import KERNELS, Attention, simulate, sweep
+from iosim import KERNELS, Attention, both, simulate, sweep
 from iosim.masks import BlockMask, patterns
 from iosim.plan import make_plan
 from iosim.run import report
@@ -137,3 +137,41 @@ def test_block_sparse_counts_of_long_sequences(pattern: str, n: int) -> None:
     found = report(plan, execute=False, replay=n <= 4096)
     assert found.agreed == ({"predicted": True, "replayed": True} if n <= 4096 else {"predicted": True})
     assert found.arrays["Q"].reads == blocks.nnz * 64 * 8
+
+
+PASSES = {"Q": 4, "dO": 4, "O": 1, "dQ": 7, "K": 1, "V": 1, "dK": 1, "dV": 1}
+
+
+def test_the_backward_pass_that_the_paper_counted_moves_twenty_passes() -> None:
+    """Figure 2, left: N = 1024, d = 64, Tc = 4, float16, 1024 heads; D is stored once, dQ made in the first pass."""
+    problem = Attention(1024, 64, batch=64, heads=16, dtype="float16")
+    found = simulate("flash-backward", problem, sram=10**6, blocks=(16, 256), first_pass="create", execute=False)
+    once = 1024 * 64 * 1024
+    assert found.agreed["predicted"]
+    assert {name: found.arrays[name].reads + found.arrays[name].writes for name in PASSES} == {n: k * once for n, k in PASSES.items()}
+    assert sum(PASSES.values()) == 20
+    assert set(found.arrays) == {*PASSES, "l", "m", "D"}
+    assert (found.arrays["D"].reads, found.arrays["D"].writes) == (3 * 1024 * 1024, 1024 * 1024)
+
+
+def test_both_passes_of_standard_attention_move_eighteen_squares_and_twelve_passes() -> None:
+    """Figure 2, left: 40.3 GB are 18 N^2 elements of two bytes (two masks of one byte make one) and 12 N d, for 1024 heads."""
+    problem = Attention(1024, 64, batch=64, heads=16, dtype="float16", causal=True, dropout=0.1)
+    found = both("pytorch", problem, sram=10**6, blocks=(16, 256), reuse="ideal", execute=False)
+    assert all(made.agreed["predicted"] for made in found.reports)
+    assert found.bytes == 2 * 1024 * (18 * 1024**2 + 12 * 1024 * 64) == 40_265_318_400
+
+
+@pytest.mark.parametrize(("kernel", "passes"), [("flash", 13 + 20), ("released", 19 + 26)])
+def test_both_passes_of_flash_attention(kernel: str, passes: int) -> None:
+    """4.4 GB as the paper counts Q, K, V, O and their gradients; 6.0 GB with the float32 accumulators of the released code."""
+    problem = Attention(1024, 64, batch=64, heads=16, dtype="float16")
+    options: dict[str, Any] = {"first_pass": "create"} if kernel == "flash" else {}
+    found = both(kernel, problem, sram=10**6, blocks=(16, 256), execute=False, **options)
+    moved = sum(
+        (array.reads + array.writes) * array.itemsize
+        for made in found.reports
+        for name, array in made.arrays.items()
+        if name not in ("l", "m", "LSE", "D")
+    )
+    assert moved == passes * 2 * 1024 * 64 * 1024

@@ -68,7 +68,7 @@ def test_what_the_listing_moves_and_holds_is_predicted(kernel: str, data: st.Dat
 @software
 def test_a_group_of_heads_moves_what_each_moves_and_sums_the_gradients_of_keys_and_values(kernel: str) -> None:
     problem, blocks = Attention(20, 3, nk=30, dv=5, heads=6, kv_heads=2, causal=True, dropout=0.1), Blocks(8, 7)
-    counts = counted(kernel, problem, blocks, Options())
+    counts = counted(kernel, problem, blocks, PLAIN)
     merged: dict[str, Moved] = {}
     for name, words_moved in moved(counts).items():
         array = name.partition("[")[0]
