@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from numpy.typing import ArrayLike
+
 from iosim.compare import check_some_have, options_of
 from iosim.devices import Device
+from iosim.devices import device as find
 from iosim.errors import BadInput
 from iosim.kernels.registry import BACKWARD, kernel
 from iosim.masks import patterns
@@ -154,22 +158,27 @@ def both(
     name: str,
     problem: Attention,
     *,
-    sram: Capacity | int | str = "100KiB",
+    sram: Capacity | int | str | None = None,
     blocks: BlockChoice = "fit",
     overflow: Overflow | None = None,
     execute: bool | None = None,
+    inputs: Sequence[ArrayLike] | None = None,
     seed: int = 0,
-    device: Device | None = None,
+    device: Device | str | None = None,
     **options: str | bool | None,
 ) -> Passes:
     """Run a forward kernel and its backward pass on one problem; an option applies to the kernels that have it.
 
-    The arguments are those of :func:`iosim.simulate`; ``device``: one of :func:`iosim.devices.device`, for times. Raises :class:`BadInput`
-    for an option that neither has, and :class:`SramOverflow` where a value finds no room.
+    The arguments are those of :func:`iosim.simulate`, with ``inputs`` ``(q, k, v, do)``. ``device``: a name or one of
+    :func:`iosim.devices.device`, for times; without ``sram``, M is the shared memory of one of its SMs, else 100 KiB. Raises
+    :class:`BadInput` for an option that neither pass has, and :class:`SramOverflow` where a value finds no room.
 
     >>> found = both("flash", Attention(n=1024, d=64), sram=10**6, blocks=(64, 256), first_pass="create", execute=False)
     >>> [made.kernel for made in found.reports], found.total == sum(made.total for made in found.reports)
     (['flash', 'flash-backward'], True)
     """
-    asked = plans(name, problem, sram, blocks, overflow, options, "both")
-    return Passes(tuple(report(plan, execute=execute, seed=seed, device=device) for plan in asked))
+    chip = find(device) if isinstance(device, str) else device
+    size = sram if sram is not None else "100KiB" if chip is None else chip.sram
+    given = (None, None) if inputs is None else (inputs[:3], inputs)
+    asked = zip(plans(name, problem, size, blocks, overflow, options, "both"), given, strict=True)
+    return Passes(tuple(report(plan, execute=execute, inputs=own, seed=seed, device=chip) for plan, own in asked))

@@ -115,9 +115,13 @@ def _options(name: str, problem: Attention, size: Capacity, given: Given) -> Opt
         row = problem.nk * (dtypes.itemsize(dtypes.intermediate(problem.dtype)) if size.unit == "bytes" else 1)
         held = row if kernel(name).forward is None else 2 * row  # the backward pass has a row of dP beside that of P
         asked["softmax"] = "rows" if held <= size.amount or asked.get("reuse") == "ideal" else "streamed"
+    if asked.get("accumulator") == "float32" and "first_pass" in kernel(name).options:
+        asked.setdefault("first_pass", "create")  # as released code does; nobody fills such an accumulator in HBM
     options = Options(**asked)  # type: ignore[arg-type]  # check_options checked the names, Options checks the values
     if options.accumulator == "float32" and options.first_pass == "load" and "first_pass" in kernel(name).options:
-        raise BadInput(f"{name} with accumulator='float32' makes its accumulators on chip; ask for first_pass='create' too")
+        raise BadInput(f"{name} makes a float32 accumulator on chip in its first pass; leave out first_pass load, or accumulator float32")
+    if options.accumulator == "float32" and options.dq_pass == "own":
+        raise BadInput(f"{name} with a dq_pass of its own accumulates nothing in HBM; leave out accumulator float32")
     return options
 
 

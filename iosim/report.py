@@ -252,8 +252,14 @@ class Report:
         lines.append(f"peak HBM    {self.peak_hbm:,} words ({self.peak_hbm_bytes:,} bytes)")
         lines.append(f"flops       {self.flops.matmul:,} matmul, {self.flops.elementwise:,} elementwise, {self.flops.exp:,} exp")
         lines.append(f"counts      {', '.join(f'{road} {_verdict(equal)}' for road, equal in self.agreed.items())}")
-        lines += [] if self.device is None else [_time_line(self.device, self.time, self.problem.dtype)]
+        lines += [] if self.device is None else [_time_line(self.device, self.time, self.problem.dtype), *self._waves()]
         return lines + [_value_line(name, error, self.bounds.get(name), self.problem.dtype) for name, error in self.errors.items()]
+
+    def _waves(self) -> list[str]:
+        if self.grid is None or self.device is None:
+            return []
+        many = "thread block runs" if self.grid == 1 else "thread blocks run"
+        return [f"            {self.grid:,} {many} on {self.device.sms} SMs, one an SM at a time"]
 
     def _against_bound(self) -> str:
         return "" if not self.lower_bound else f", {self.total / self.lower_bound:.2f} times the {self.lower_bound:,} that must move"

@@ -74,6 +74,8 @@ def random_options(rng: np.random.Generator, kernel: str) -> dict[str, str | boo
             options[name] = choices[name][int(rng.integers(len(choices[name])))]
     if options.get("accumulator") == "float32" and "first_pass" in options:
         options["first_pass"] = "create"
+    if options.get("dq_pass") == "own":
+        options["accumulator"] = "storage"
     Options(**options)  # type: ignore[arg-type]  # checked here
     return options
 

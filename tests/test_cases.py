@@ -71,7 +71,7 @@ def test_forward_cases(name: str, kernel: str, options: Given) -> None:
 BACKWARD_OPTIONS: dict[str, list[Given]] = {
     "standard-backward": [{"reuse": reuse, "softmax": softmax} for reuse in ("tiled", "ideal") for softmax in ("rows", "streamed")],
     "flash-backward": [{"first_pass": "load"}, *({"first_pass": "create", "accumulator": wide} for wide in ("storage", "float32"))],
-    "flash2-backward": [{"dq_pass": own, "accumulator": wide} for own in ("shared", "own") for wide in ("storage", "float32")],
+    "flash2-backward": [{"dq_pass": "own"}, *({"accumulator": wide} for wide in ("storage", "float32"))],
     "pytorch-backward": [{"reuse": reuse} for reuse in ("tiled", "ideal")],
     "megatron-backward": [{"reuse": reuse} for reuse in ("tiled", "ideal")],
     "fmha-backward": [{}],

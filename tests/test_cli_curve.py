@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from iosim import FORWARD, Attention, capacity, sweep
+from iosim import FORWARD, KERNELS, Attention, capacity, sweep
 from iosim.cli import main
-from iosim.cli.chart import shown
+from iosim.cli.chart import MARKS, shown
 from iosim.cli.findings import sentences, where
 from iosim.cli.reading import lengths, sizes
 from iosim.cli.swept import Curve
@@ -184,3 +184,13 @@ def test_the_chart_is_logarithmic() -> None:
     first, second, third = (len(line) for line in lines)
     assert abs((third - second) - (second - first)) <= 1
     assert "*" in lines[0]  # two kernels, one place
+
+
+def test_every_kernel_has_a_mark_of_its_own_in_the_chart() -> None:
+    assert set(MARKS) == set(KERNELS)
+    assert len(set(MARKS.values()) | {"|", "*"}) == len(KERNELS) + 2
+
+
+def test_backward_passes_share_a_chart(capsys: pytest.CaptureFixture[str]) -> None:
+    text = answer(capsys, "curve --kernels flash-backward,flash2-backward --over n --n 256..1024")
+    assert "F flash-backward, B flash2-backward" in text

@@ -20,7 +20,17 @@ from iosim.units import Unit
 Bools = NDArray[np.bool_]
 
 
-ARRAYS = {"standard": "QKVSPO", "flash": "QKVOlm", "block-sparse": "QKVOlm", "flash2": ("Q", "K", "V", "O", "LSE")}
+GRADIENTS = ("dO", "dQ", "dK", "dV")
+ARRAYS = {
+    "standard": ("Q", "K", "V", "S", "P", "O"),
+    "flash": ("Q", "K", "V", "O", "l", "m"),
+    "block-sparse": ("Q", "K", "V", "O", "l", "m"),
+    "flash2": ("Q", "K", "V", "O", "LSE"),
+    "standard-backward": ("Q", "K", "V", "P", *GRADIENTS, "dP", "dS"),
+    "flash-backward": ("Q", "K", "V", "O", "l", "m", *GRADIENTS),
+    "flash2-backward": ("Q", "K", "V", "O", "LSE", *GRADIENTS, "D"),
+}
+WAITING = {"flash": "O", "block-sparse": "O", "flash-backward": "dQ", "flash2-backward": "dQ"}
 
 
 class Walk:
@@ -29,21 +39,30 @@ class Walk:
     def __init__(self, problem: Attention, blocks: Blocks, options: Options, kernel: str, unit: Unit = "words") -> None:
         self.p, self.o, self.unit = problem, options, unit
         self.n, self.nk, self.d, self.dv = problem.n, problem.nk, problem.d, problem.dv
-        self.ideal = kernel == "standard" and options.reuse == "ideal"
+        self.ideal = kernel.startswith("standard") and options.reuse == "ideal"
+        self.create = options.first_pass == "create"
+        self.waiting = WAITING.get(kernel, "") + ("_acc" if options.accumulator == "float32" else "")
         self.br, self.bc = blocks.rows, blocks.cols
-        names = [*ARRAYS[kernel], *(["mask"] if problem.mask is not None else [])]
+        names = {*ARRAYS[kernel], *(["mask"] if problem.mask is not None else [])}
+        names |= {self.waiting} if kernel in WAITING else set()
+        names |= {"D"} if kernel == "flash-backward" and self.create else set()
         self.words = {name: [0, 0, 0] for name in names}
         self.room = self.peak = 0
         self.keep = who_may_attend(problem)
         accumulator, scores = dtypes.accumulator(problem.dtype), dtypes.intermediate(problem.dtype)
         self.made = dtypes.itemsize(accumulator)
-        self.itemsize = dict.fromkeys("QKVO", problem.itemsize) | dict.fromkeys("SP", dtypes.itemsize(scores)) | {"mask": 1}
-        if kernel == "standard":
-            self.standard()
-        elif kernel == "flash2":
-            self.flash2()
-        else:
-            self.flash(skip_empty=options.skip_empty and kernel == "block-sparse")
+        given, between = ("Q", "K", "V", "O", *GRADIENTS), ("S", "P", "dP", "dS")
+        self.itemsize = dict.fromkeys(given, problem.itemsize) | dict.fromkeys(between, dtypes.itemsize(scores)) | {"mask": 1}
+        listings = {
+            "standard": self.standard,
+            "flash": self.flash,
+            "block-sparse": lambda: self.flash(skip_empty=options.skip_empty),
+            "flash2": self.flash2,
+            "standard-backward": self.standard_backward,
+            "flash-backward": self.flash_backward,
+            "flash2-backward": self.flash2_backward,
+        }
+        listings[kernel]()
 
     # the machine
 
@@ -105,11 +124,10 @@ class Walk:
                 self.store("O", r, self.dv)
                 self.store("LSE", r, 1)
 
-    def flash(self, *, skip_empty: bool) -> None:
-        create = self.o.first_pass == "create"
+    def flash(self, *, skip_empty: bool = False) -> None:
         seen = set()
         for i in self.rows():
-            if not create:
+            if not self.create:
                 self.empty(i[1] - i[0], init=True)
         for j in self.cols():
             if skip_empty and not any(self.visited(i, j) for i in self.rows()):
@@ -120,23 +138,29 @@ class Walk:
                 for i in self.rows():
                     if self.visited(i, j):
                         with self.tile():
-                            self.visit(i, j, made=create and i not in seen)
+                            self.visit(i, j, made=self.create and i not in seen)
                             seen.add(i)
         for i in self.rows():
-            if create and i not in seen:
+            if self.create and i not in seen:
                 self.empty(i[1] - i[0], init=False)
 
     def visit(self, i: tuple[int, int], j: tuple[int, int], *, made: bool) -> None:
         r = i[1] - i[0]
         self.load("Q", r, self.d)
-        for array, width in (("O", self.dv), ("l", 1), ("m", 1)):
+        for array, width in ((self.waiting, self.dv), ("l", 1), ("m", 1)):
             if made:
                 self.let(r, width)
             else:
                 self.load(array, r, width)
-            self.store(array, r, width)
         self.scores(i, j)
         self.let(r, 6)
+        self.store("O" if self.last(i, j) else self.waiting, r, self.dv)
+        self.store("l", r, 1)
+        self.store("m", r, 1)
+
+    def last(self, i: tuple[int, int], j: tuple[int, int]) -> bool:
+        """Whether no key tile after ``j`` visits ``i``."""
+        return not any(self.visited(i, later) for later in self.cols() if later > j)
 
     def empty(self, r: int, *, init: bool) -> None:
         with self.tile():
@@ -173,6 +197,173 @@ class Walk:
                             if not self.ideal:
                                 self.load("V", j[1] - j[0], self.dv)
         self.store("O", self.n, self.dv)
+
+    def flash_backward(self) -> None:
+        seen = set()
+        if not self.create:
+            self.fill("dQ", self.d, self.rows(), init=True)
+            self.fill("dK", self.d, self.cols(), init=True)
+            self.fill("dV", self.dv, self.cols(), init=True)
+        for j in self.cols():
+            with self.column(j):
+                for i in self.rows():
+                    if self.visited(i, j):
+                        with self.tile():
+                            self.backward_visit(i, j, first=i not in seen)
+                            seen.add(i)
+        if self.create:
+            self.fill("dQ", self.d, [i for i in self.rows() if i not in seen])
+
+    def backward_visit(self, i: tuple[int, int], j: tuple[int, int], *, first: bool) -> None:
+        r, c = i[1] - i[0], j[1] - j[0]
+        for array, width in (("Q", self.d), ("dO", self.dv), ("l", 1), ("m", 1)):
+            self.load(array, r, width)
+        self.scores(i, j)
+        self.let(r, c)  # dP beside P
+        if first or not self.create:
+            self.load("O", r, self.dv)
+            self.let(r, 1)
+            if self.create:
+                self.store("D", r, 1)
+        else:
+            self.load("D", r, 1)
+        if first and self.create:
+            self.let(r, self.d)
+        else:
+            self.load(self.waiting, r, self.d)
+        self.store("dQ" if self.last(i, j) else self.waiting, r, self.d)
+
+    def flash2_backward(self) -> None:
+        for start, stop in self.rows():
+            with self.tile():
+                self.load("dO", stop - start, self.dv)
+                self.load("O", stop - start, self.dv)
+                self.store("D", stop - start, 1)
+        if self.o.dq_pass == "shared":
+            self.fill(self.waiting, self.d, self.rows(), init=True)
+        for j in self.cols():
+            with self.column(j):
+                for i in self.rows():
+                    if self.visited(i, j):
+                        with self.tile():
+                            self.row_of_gradients(i)
+                            self.scores(i, j)
+                            if self.o.dq_pass == "shared":
+                                self.load(self.waiting, i[1] - i[0], self.d)
+                                self.store(self.waiting, i[1] - i[0], self.d)
+        for i in self.rows():
+            if self.o.dq_pass == "own":
+                self.dq_alone(i)
+            elif self.waiting != "dQ":
+                with self.tile():
+                    self.load("dQ_acc", i[1] - i[0], self.d)
+                    self.store("dQ", i[1] - i[0], self.d)
+
+    def dq_alone(self, i: tuple[int, int]) -> None:
+        with self.tile():
+            self.row_of_gradients(i)
+            self.let(i[1] - i[0], self.d)
+            for j in self.cols():
+                if self.visited(i, j):
+                    with self.tile():
+                        self.load("K", j[1] - j[0], self.d)
+                        self.load("V", j[1] - j[0], self.dv)
+                        self.scores(i, j)
+            self.store("dQ", i[1] - i[0], self.d)
+
+    def row_of_gradients(self, i: tuple[int, int]) -> None:
+        for array, width in (("Q", self.d), ("dO", self.dv), ("LSE", 1), ("D", 1)):
+            self.load(array, i[1] - i[0], width)
+
+    @contextmanager
+    def column(self, j: tuple[int, int]) -> Iterator[None]:
+        """A key tile in whose time dK and dV are made."""
+        with self.tile():
+            for array, width in (("K", self.d), ("V", self.dv)):
+                self.load(array, j[1] - j[0], width)
+                self.let(j[1] - j[0], width)
+            yield
+            self.store("dK", j[1] - j[0], self.d)
+            self.store("dV", j[1] - j[0], self.dv)
+
+    def fill(self, array: str, width: int, some: list[tuple[int, int]], *, init: bool = False) -> None:
+        for start, stop in some:
+            with self.tile():
+                self.let(stop - start, width)
+                self.store(array, stop - start, width, init=init)
+
+    def standard_backward(self) -> None:
+        self.by_columns("P", "dO", self.dv, "dV")
+        self.products_of_rows()
+        self.softmax_backward()
+        self.by_rows()
+        self.by_columns("dS", "Q", self.d, "dK")
+
+    def by_columns(self, weights: str, operand: str, width: int, result: str) -> None:
+        for j in self.cols():
+            with self.tile():
+                self.let(j[1] - j[0], width)
+                for i in self.rows():
+                    if self.visited(i, j):
+                        with self.tile():
+                            self.load(weights, i[1] - i[0], j[1] - j[0])
+                            self.load(operand, i[1] - i[0], width)
+                self.store(result, j[1] - j[0], width)
+
+    def products_of_rows(self) -> None:
+        """dP = dO V^T."""
+        outer, inner = (self.cols(), self.rows()) if self.ideal else (self.rows(), self.cols())
+        for a in outer:
+            with self.tile():
+                self.load("V" if self.ideal else "dO", a[1] - a[0], self.dv)
+                for b in inner:
+                    i, j = (b, a) if self.ideal else (a, b)
+                    with self.tile():
+                        if self.visited(i, j):
+                            self.load("dO" if self.ideal else "V", b[1] - b[0], self.dv)
+                        else:
+                            self.let(i[1] - i[0], j[1] - j[0])
+                        self.store("dP", i[1] - i[0], j[1] - j[0])
+
+    def by_rows(self) -> None:
+        """dQ = dS K."""
+        if self.ideal:
+            with self.tile():
+                self.load("K", self.nk, self.d)
+                for start, stop in self.rows():
+                    with self.tile():
+                        self.load("dS", stop - start, self.nk)
+                        self.store("dQ", stop - start, self.d)
+            return
+        for i in self.rows():
+            with self.tile():
+                self.let(i[1] - i[0], self.d)
+                for j in self.cols():
+                    if self.visited(i, j):
+                        with self.tile():
+                            self.load("dS", i[1] - i[0], j[1] - j[0])
+                            self.load("K", j[1] - j[0], self.d)
+                self.store("dQ", i[1] - i[0], self.d)
+
+    def softmax_backward(self) -> None:
+        if self.o.softmax == "rows":
+            for _ in range(self.n):
+                with self.tile():
+                    self.load("P", 1, self.nk)
+                    self.load("dP", 1, self.nk)
+                    self.store("dS", 1, self.nk)
+            return
+        for start, stop in self.rows():
+            r = stop - start
+            with self.tile():
+                self.let(r, 1)
+                for sweep in (1, 2):
+                    for a, b in tiles(self.nk, self.bc):
+                        with self.tile():
+                            self.load("P", r, b - a)
+                            self.load("dP", r, b - a)
+                            if sweep == 2:
+                                self.store("dS", r, b - a)
 
     def softmax(self) -> None:
         if self.o.softmax == "rows":
@@ -251,8 +442,19 @@ options = st.builds(
     softmax=st.sampled_from(["rows", "streamed"]),
     skip=st.sampled_from([True, True, False]),
     skip_empty=st.booleans(),
-)
-kernels = pytest.mark.parametrize("kernel", theory.KERNELS)
+    accumulator=st.sampled_from(["storage", "float32"]),
+    dq_pass=st.sampled_from(["shared", "own"]),
+).filter(lambda drawn: drawn.accumulator == "storage" or drawn.first_pass == "create")
+ALGORITHMS = (
+    "standard",
+    "flash",
+    "flash2",
+    "block-sparse",
+    "standard-backward",
+    "flash-backward",
+    "flash2-backward",
+)  # software has tests of its own
+kernels = pytest.mark.parametrize("kernel", ALGORITHMS)
 units = st.sampled_from(["words", "bytes"])
 
 
@@ -263,9 +465,9 @@ def test_predicted_words_are_what_a_walk_counts(kernel: str, case: tuple[Attenti
     assert theory.predict(kernel, *case, options) == {name: Moved(*words) for name, words in walk.words.items()}
 
 
-@kernels
+@pytest.mark.parametrize("kernel", [kernel for kernel in ALGORITHMS if not kernel.endswith("backward")])
 @given(problems(), options)
-def test_no_kernel_moves_less_than_is_compulsory(kernel: str, case: tuple[Attention, Blocks], options: Options) -> None:
+def test_no_forward_kernel_moves_less_than_is_compulsory(kernel: str, case: tuple[Attention, Blocks], options: Options) -> None:
     total = sum(array.reads + array.writes for array in theory.predict(kernel, *case, options).values())
     assert total >= (theory.compulsory(case[0]) or 0)
 

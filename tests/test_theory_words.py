@@ -20,7 +20,16 @@ CREATE, IDEAL = Options(first_pass="create"), Options(reuse="ideal")
 H11 = Attention(n=1024, d=64)
 SQUARE = Blocks(64, 64)
 
-kernels = pytest.mark.parametrize("kernel", theory.KERNELS)
+ALGORITHMS = (
+    "standard",
+    "flash",
+    "flash2",
+    "block-sparse",
+    "standard-backward",
+    "flash-backward",
+    "flash2-backward",
+)  # software has tests of its own
+kernels = pytest.mark.parametrize("kernel", ALGORITHMS)
 all_options = st.builds(
     Options,
     first_pass=st.sampled_from(["load", "create"]),
@@ -28,7 +37,9 @@ all_options = st.builds(
     softmax=st.sampled_from(["rows", "streamed"]),
     skip=st.booleans(),
     skip_empty=st.booleans(),
-)
+    accumulator=st.sampled_from(["storage", "float32"]),
+    dq_pass=st.sampled_from(["shared", "own"]),
+).filter(lambda drawn: drawn.accumulator == "storage" or drawn.first_pass == "create")
 sizes = st.integers(1, 200)
 
 
@@ -92,9 +103,9 @@ def test_the_elements_of_a_mask_are_read_in_partial_tiles_alone() -> None:
 
 def test_a_rule_computed_from_indices_is_worth_as_much_as_its_elements_and_costs_no_mask() -> None:
     by_index, by_element = Attention(n=70, d=3, causal=True), Attention(n=70, d=3, mask=np.tri(70, dtype=bool))
-    for kernel in theory.KERNELS:
+    for kernel in ALGORITHMS:
         elements = theory.predict(kernel, by_element, Blocks(16, 9))
-        assert elements.pop("mask").reads > 0
+        assert (elements.pop("mask").reads > 0) == (kernel != "standard-backward")
         assert elements == theory.predict(kernel, by_index, Blocks(16, 9))
 
 
@@ -157,6 +168,9 @@ CLOSED_FORMS: dict[str, Callable[..., int]] = {
     "flash": lambda n, nk, d, dv, tr, tc: nk * (d + dv) + tc * n * (d + 2 * dv + 4) + n * (dv + 2),
     "flash2": lambda n, nk, d, dv, tr, tc: n * (d + dv + 1) + tr * nk * (d + dv),
     "block-sparse": lambda n, nk, d, dv, tr, tc: nk * (d + dv) + tc * n * (d + 2 * dv + 4) + n * (dv + 2),
+    "standard-backward": lambda n, nk, d, dv, tr, tc: 7 * n * nk + (n + tr * nk + nk + tc * n) * (d + dv),
+    "flash-backward": lambda n, nk, d, dv, tr, tc: 3 * nk * (d + dv) + tc * n * (3 * d + 2 * dv + 2) + n * d,
+    "flash2-backward": lambda n, nk, d, dv, tr, tc: n * (2 * dv + d + 1) + 2 * nk * (d + dv) + tc * n * (3 * d + dv + 2),
 }
 
 
@@ -190,6 +204,17 @@ def test_words_have_the_shape_of_all_sizes_together() -> None:
     assert isinstance(theory.dense_words("flash", n=8, d=2, Br=2, Bc=2), int)
     assert np.shape(theory.dense_words("flash", n=8, d=2, Br=[1, 2, 3], Bc=2)) == (3,)  # Br does not enter
     assert [np.shape(term.total) for term in theory.dense_terms("flash2", n=8, d=2, Br=[1, 2, 3], Bc=2)] == [(), (3,), (3,), (), ()]
+
+
+@given(n=sizes, nk=sizes, d=sizes, dv=sizes, br=sizes, bc=sizes)
+def test_words_of_the_other_passes_backward(n: int, nk: int, d: int, dv: int, br: int, bc: int) -> None:
+    tr, tc = -(-n // br), -(-nk // bc)
+    made = theory.dense_words("flash-backward", n=n, nk=nk, d=d, dv=dv, Br=br, Bc=bc, options=CREATE)
+    assert made == 2 * nk * (d + dv) + tc * n * (3 * d + dv + 3) + n * (dv - d)
+    own = theory.dense_words("flash2-backward", n=n, nk=nk, d=d, dv=dv, Br=br, Bc=bc, options=Options(dq_pass="own"))
+    assert own == n * (2 * d + 3 * dv + 3) + 2 * nk * (d + dv) + tc * n * (d + dv + 2) + tr * nk * (d + dv)
+    ideal = theory.dense_words("standard-backward", n=n, nk=nk, d=d, dv=dv, Br=br, Bc=bc, options=IDEAL)
+    assert ideal == 7 * n * nk + 2 * (n + nk) * (d + dv)
 
 
 @kernels

@@ -10,7 +10,11 @@ from iosim.cli.swept import Curve
 from iosim.cli.wrapping import wrapped
 from iosim.tables import table, words
 
-MARKS = {"standard": "s", "flash": "f", "flash2": "2", "block-sparse": "b"}
+MARKS = {
+    "standard": "s", "flash": "f", "flash2": "2", "block-sparse": "b", "pytorch": "p", "megatron": "m", "fmha": "h", "released": "r",
+    "standard-backward": "S", "flash-backward": "F", "flash2-backward": "B", "pytorch-backward": "P", "megatron-backward": "M",
+    "fmha-backward": "H", "released-backward": "R",
+}  # fmt: skip
 BOUND, SEVERAL = "|", "*"
 NARROWEST = 12
 
@@ -41,7 +45,7 @@ def spelled(total: int | None, over: bool) -> str | None:
 
 def chart(curve: Curve, width: int) -> Iterator[str]:
     """Beside each line of the table, the kernels as marks on a logarithmic axis; the rule of the table is the axis."""
-    columns = {MARKS.get(name, name[:1]): curve.moved(name) for name in curve.kernels}
+    columns = {MARKS[name]: curve.moved(name) for name in curve.kernels}
     known = [total for totals in columns.values() for total in totals if total is not None] + curve.bounds
     low, high = math.log(min(known)), math.log(max(known))
     scale = (width - 1) / ((high - low) or 1)
@@ -66,7 +70,7 @@ def legend(curve: Curve, drawn: Sequence[str]) -> list[str]:
     """What the marks of the chart mean, if there is one."""
     if not any(drawn):
         return []
-    marks = [f"{MARKS.get(name, name[:1])} {name}" for name in curve.kernels]
+    marks = [f"{MARKS[name]} {name}" for name in curve.kernels]
     several = [f"{SEVERAL} several"] if any(SEVERAL in line for line in drawn) else []
     return [f"Chart, log scale: {', '.join([*marks, *several])}; {BOUND} what must move."]
 

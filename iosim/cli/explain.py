@@ -69,16 +69,27 @@ def text_of(made: Report, terms: Sequence[theory.Term], residents: Sequence[Resi
     over = f", {made.overflow:,} too many: overflow recorded" if made.overflow else ""
     lines = [
         wrapped(f"{made.kernel}: {described(p)}, SRAM {made.sram}, blocks {blocks} (Br x Bc)", width()),
-        f"Tr = ceil(Nq / Br) = {-(-p.n // blocks.rows):,}, Tc = ceil(Nk / Bc) = {-(-p.nk // blocks.cols):,}; words of one head",
+        wrapped(legend(made), width()),
         "",
         terms_table(made, terms, width()),
         "",
-        f"all heads   {p.instances:,} x {made.total // p.instances:,} = {made.total:,} words",
+        f"{'all KV heads' if p.group > 1 else 'all heads  '} {p.instances:,} x {made.total // p.instances:,} = {made.total:,} words",
         f"grows as    {theory.theta(made.kernel)}, M in words{' (without a mask)' if p.masked and kernel_is_dense(made) else ''}",
         f"peak SRAM   {made.peak_sram:,} of {made.sram.amount:,} {made.sram.unit}{over}",
         listed(residents, "which is    ", width()),
     ]
     return "\n".join(lines if p.instances > 1 else lines[:5] + lines[6:])
+
+
+def legend(made: Report) -> str:
+    """What the symbols of the terms stand for, and whose words they are."""
+    p, blocks, packed = made.problem, made.blocks, made.problem.group > 1 and made.plan.options.pack
+    rows = p.n * (p.group if packed else 1)
+    tiles = f"Tr = ceil(Nq / Br) = {-(-rows // blocks.rows):,}, Tc = ceil(Nk / Bc) = {-(-p.nk // blocks.cols):,}"
+    if p.group == 1:
+        return f"{tiles}; words of one head"
+    lead = f"Nq = {p.group} x {p.n:,} rows, those of {p.group} heads packed; {tiles}" if packed else f"g = {p.group}, {tiles}"
+    return f"{lead}; words of one KV head and the {p.group} heads that share it"
 
 
 def kernel_is_dense(made: Report) -> bool:

@@ -8,7 +8,7 @@ than tiles that are sure to occur. What is left is counted exactly, the most hop
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -53,8 +53,8 @@ class PlaneSearch:
             return None
         if self.pattern.queries == 0:
             return Blocks(1, 1)  # nothing is visited, whatever the blocks
-        tall, _ = query_side(self.pattern, self.blocks(self.asked.problem.n, self.pattern.queries))
-        wide, _ = key_side(self.pattern, self.blocks(self.asked.problem.nk, self.pattern.keys))
+        tall, _ = query_side(self.pattern, self.alone(lambda block: (block, 1), self.asked.problem.n, self.pattern.queries))
+        wide, _ = key_side(self.pattern, self.alone(lambda block: (1, block), self.asked.problem.nk, self.pattern.keys))
         found = min(self.counted(*self.tries(max(len(tall.block), len(wide.block)))))
         hope, rows, cols = (np.concatenate(parts) for parts in zip(*self.hopes(tall, wide, found.words), strict=True))
         for some in rounds(np.argsort(hope)):
@@ -63,11 +63,11 @@ class PlaneSearch:
             found = min([found, *self.counted(rows[some], cols[some])])
         return Blocks(found.rows, found.cols)
 
-    def blocks(self, rows: int, met: int) -> Ints:
-        """The blocks of an axis that may fit beside single rows, where ``met`` of its rows meet anything."""
+    def alone(self, size: Callable[[int], tuple[int, int]], rows: int, met: int) -> Ints:
+        """The blocks of an axis of ``rows``, of which ``met`` meet anything, that may fit beside single rows: in tiles of ``size``."""
 
         def needs(block: int) -> int:
-            return int(self.asked.peak(Kinds(block, 1, (Tile(min(block, met), 1, full=True, first=False),)), self.space))
+            return int(self.asked.peak(Kinds(*size(block), (Tile(*size(min(block, met)), full=True, first=False),)), self.space))
 
         return np.arange(1, largest(needs, self.amount, rows) + 1)
 

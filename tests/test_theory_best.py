@@ -1,0 +1,157 @@
+"""The search for the best blocks under a mask: what it counts many grids at once with, and that nothing better is overlooked."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from itertools import product
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iosim import theory
+from iosim.specs import Attention, Blocks, Options
+from iosim.theory import outer_search, plane_search, sides
+from iosim.theory.band import Band
+from iosim.theory.case import case
+from iosim.theory.patterns import Pairs, pattern
+from iosim.theory.room import room
+from iosim.theory.sizes import floors
+from iosim.theory.tally import Tally
+from iosim.theory.tiles import Census, axis
+from iosim.theory.visits import counted
+from iosim.units import Capacity, Unit, capacity
+
+OWN, CREATE, STREAMED = Options(dq_pass="own"), Options(first_pass="create"), Options(softmax="streamed")
+lengths = st.integers(1, 24)
+
+
+@st.composite
+def masked(draw: st.DrawFn, most: int) -> Attention:
+    """A problem in which a window, or an element mask beside it, hides some pairs."""
+    n, nk = draw(st.integers(1, most)), draw(st.integers(1, most))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    window = draw(st.tuples(st.integers(0, most), st.integers(-1, most)))
+    mask = draw(st.sampled_from([None, None, rng.random((n, nk)) < rng.random(), np.tri(n, nk, nk - n, dtype=bool)]))
+    d, dv, dtype = draw(st.integers(1, 6)), draw(st.integers(1, 6)), draw(st.sampled_from(["float16", "float32"]))
+    return Attention(n, d, nk=nk, dv=dv, dtype=dtype, window=window, mask=mask)
+
+
+def hiding(problem: Attention) -> Band | Pairs:
+    """The pattern of a problem, a band even where it cuts nothing."""
+    found = pattern(problem)
+    return found if isinstance(found, Band | Pairs) else Band(problem.n, problem.nk, problem.n + problem.nk, problem.n + problem.nk)
+
+
+# many grids at once
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 99), st.integers(0, 99), st.integers(1, 99)), min_size=1, max_size=9))
+def test_floors_are_summed_without_a_loop(asked: list[tuple[int, int, int, int]]) -> None:
+    count, start, step, by = np.array(asked).T
+    assert floors(count, start, step, by).tolist() == [sum((s + i * t) // b for i in range(n)) for n, s, t, b in asked]
+
+
+@given(masked(24), st.lists(st.tuples(lengths, lengths), min_size=1, max_size=5))
+def test_a_tally_is_the_census_of_every_grid(problem: Attention, blocks: list[tuple[int, int]]) -> None:
+    who = hiding(problem)
+    rows, cols = np.minimum(np.array(blocks).T, [[problem.n], [problem.nk]])
+    tally = who.tally(rows, cols)
+    censuses = [who.census(axis(problem.n, br), axis(problem.nk, bc)) for br, bc in blocks]
+    elements = isinstance(who, Pairs)
+    for place, census in enumerate(censuses):
+        same_tiles(tally, place, census, elements)
+    sums = tally.sums
+    for place, visits in enumerate(counted(census, elements=elements) for census in censuses):
+        for name in ("queries", "keys", "pairs", "queries_met", "keys_met"):
+            passes = getattr(visits, name)
+            assert getattr(sums, name)[place] == passes.times.value * passes.rows.value
+        assert visits.elements is None or sums.elements[place] == visits.elements.times.value
+
+
+def same_tiles(tally: Tally, place: int, census: Census, elements: bool) -> None:
+    """Of every kind; a band knows no partial tiles."""
+    found, expected = tally.visited[..., place], census.visited.sum(axis=3)
+    if not elements:
+        found, expected = found.sum(axis=2), expected.sum(axis=2)
+    assert np.array_equal(found, expected)
+    assert tally.tiles[place] == census.visited.sum()
+    unmet = np.subtract(census.rows.numbers, census.unmet())
+    assert np.array_equal(tally.met_rows[:, place], unmet)
+    assert tuple(tally.met_cols[:, place]) == census.met
+
+
+@pytest.mark.parametrize(("kernel", "options"), [("standard-backward", STREAMED), ("flash2-backward", OWN), ("flash2", Options())])
+@given(problem=masked(16), unit=st.sampled_from(["words", "bytes"]), blocks=st.tuples(lengths, lengths))
+def test_the_tiles_of_a_tally_need_what_those_of_a_census_need(
+    kernel: str, options: Options, problem: Attention, unit: Unit, blocks: tuple[int, int]
+) -> None:
+    asked = case(kernel, problem, options)
+    if not isinstance(asked.pattern, Band | Pairs):
+        return
+    rows, cols = np.minimum(np.array(blocks), [problem.n, problem.nk])[:, None]
+    needed = asked.peak(asked.pattern.tally(rows, cols).kinds(), room(problem, unit))
+    assert np.max(needed) == theory.residents(kernel, problem, Blocks(*blocks), options, unit)
+
+
+# nothing better is overlooked
+
+
+@pytest.mark.parametrize(
+    ("kernel", "options"),
+    [
+        ("standard-backward", STREAMED),
+        ("flash2-backward", OWN),
+        ("flash-backward", CREATE),
+        ("flash", Options(first_pass="create", accumulator="float32")),
+        ("flash2", Options()),
+    ],
+)
+@given(problem=masked(8), unit=st.sampled_from(["words", "bytes"]), spare=st.integers(0, 400))
+def test_best_is_best_however_few_blocks_are_looked_at_together(
+    kernel: str, options: Options, problem: Attention, unit: Unit, spare: int
+) -> None:
+    sram = Capacity(theory.smallest_sram(kernel, problem, options, unit) + spare, unit)
+
+    with ExitStack() as stack:
+        for module, name in ((sides, "_FIRST"), (outer_search, "_PART"), (plane_search, "_PART")):
+            stack.enter_context(patch.object(module, name, 3))
+        assert_best(kernel, problem, sram, options)
+
+
+@pytest.mark.parametrize(("kernel", "options"), [("standard-backward", STREAMED), ("flash2-backward", OWN), ("flash-backward", CREATE)])
+@pytest.mark.parametrize("problem", [Attention(1, 1, nk=9, window=(5, 0)), Attention(9, 1, nk=1, causal=True)])
+def test_best_is_best_where_an_axis_is_a_single_row(kernel: str, options: Options, problem: Attention) -> None:
+    least = theory.smallest_sram(kernel, problem, options)
+    for amount in range(least, least + 60):
+        assert_best(kernel, problem, Capacity(amount), options)
+
+
+def assert_best(kernel: str, problem: Attention, sram: Capacity, options: Options) -> None:
+    """The blocks that are chosen fit, and of all that do none moves fewer words, or as many with fewer tiles or residents."""
+
+    def rank(blocks: Blocks) -> tuple[bool, int, int, int]:
+        needed = theory.residents(kernel, problem, blocks, options, sram.unit)
+        tiles = int(case(kernel, problem, options).census(blocks).visited.sum())
+        return needed > sram.amount, words(kernel, problem, blocks, options), tiles, needed
+
+    best = theory.choose_blocks(kernel, problem, sram, "best", options)
+    every = product(range(1, problem.n + 1), range(1, problem.nk + 1))
+    assert rank(best) == min(rank(Blocks(*blocks)) for blocks in every)
+
+
+@pytest.mark.parametrize(("kernel", "options"), [("standard-backward", STREAMED), ("flash2-backward", OWN)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_both_blocks_are_balanced_for_a_million_tokens(kernel: str, options: Options, causal: bool) -> None:
+    problem, sram = Attention(2**20, 64, causal=causal), capacity("192KiB")
+    best = theory.choose_blocks(kernel, problem, sram, "best", options)
+    assert theory.residents(kernel, problem, best, options) <= 49152
+    assert theory.residents(kernel, problem, Blocks(best.rows + 1, best.cols + 1), options) > 49152
+    fit = theory.choose_blocks(kernel, problem, sram, "fit", options)
+    assert words(kernel, problem, best, options) < words(kernel, problem, fit, options)
+
+
+def words(kernel: str, problem: Attention, blocks: Blocks, options: Options) -> int:
+    return sum(int(term.total) for term in theory.terms(kernel, problem, blocks, options))
