@@ -101,6 +101,13 @@ def test_a_whole_row_stands_on_chip_while_the_softmax_runs() -> None:
     }
 
 
+def test_a_query_tile_that_is_never_visited_holds_its_zeros() -> None:
+    last_two = Attention(40, 30, nk=2, causal=True, dtype="float16")  # 38 queries come before the first key
+    for kernel, zeros in {"released": 38 * (30 + 1) * 4, "released-backward": 38 * 30 * 4}.items():  # O and LSE, or dQ
+        assert theory.residents(kernel, last_two, Blocks(38, 1), unit="bytes") == zeros
+        assert counted(kernel, last_two, Blocks(38, 1), PLAIN, "bytes").peak_sram == zeros
+
+
 # printed numbers, in GB of 1024 heads in float16
 
 
