@@ -96,6 +96,28 @@ def test_the_tiles_of_a_tally_need_what_those_of_a_census_need(
     assert np.max(needed) == theory.residents(kernel, problem, Blocks(*blocks), options, unit)
 
 
+@given(masked(16), lengths, st.booleans())
+def test_what_blocks_of_one_axis_are_sure_to_bring_is_there(problem: Attention, height: int, keys: bool) -> None:
+    who, ahead = hiding(problem), np.arange(problem.nk) - np.arange(problem.n)[:, None] - (problem.nk - problem.n)
+    left, right = problem.window or (-1, -1)
+    keep = (ahead >= -left) & ((right < 0) | (ahead <= right)) & (True if problem.mask is None else problem.mask)
+    keep = keep.T if keys else keep
+    block = min(height, len(keep))
+    side = (sides.key_side if keys else sides.query_side)(who, np.array([block]))[0].at(np.array(0))
+    strips = [keep[start : start + block] for start in range(0, len(keep), block)]
+    seen = [int(strip.any(axis=0).sum()) for strip in strips]
+    hidden = [count - int(strip.all(axis=0).sum()) for strip, count in zip(strips, seen, strict=True)]
+    met = sum(count > 0 for count in seen[:-1])
+    alike = [len(strip) == side.size for strip in strips]
+    assert side.cells == sum(seen)
+    assert side.pairs == sum(len(strip) * count for strip, count in zip(strips, seen, strict=True))
+    assert side.size == len(strips[0 if met else -1])
+    assert max(np.array(seen)[alike]) >= side.seen == (-(-sum(seen[:-1]) // met) if met else seen[-1])
+    if problem.mask is not None:
+        assert side.elements == sum(len(strip) * count for strip, count in zip(strips, hidden, strict=True))
+        assert max(np.array(hidden)[alike]) >= side.hidden == (-(-sum(hidden[:-1]) // met) if met else hidden[-1])
+
+
 # nothing better is overlooked
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,28 @@ def test_predicted_words_are_counted_array_by_array(kernel: str, data: st.DataOb
 def test_residents_are_the_peak_that_is_measured(kernel: str, data: st.DataObject, unit: Unit) -> None:
     case = data.draw(cases(kernel))
     assert theory.residents(kernel, *case, unit) == counted(kernel, *case, unit).peak_sram
+
+
+@kernels
+@pytest.mark.parametrize("mask", ["none", "corner", "nothing"])
+@pytest.mark.parametrize(("d", "dv"), [(40, 1), (1, 40), (1, 1)])
+def test_residents_of_every_pass_are_measured_where_it_needs_the_most(kernel: str, mask: str, d: int, dv: int) -> None:
+    """Tall and wide tiles, thin and fat rows, few visits or none: each pass of a listing is somewhere the one that decides."""
+    for (n, nk, br, bc), choice in product(
+        [(60, 2, 60, 1), (60, 2, 25, 2), (2, 60, 1, 60), (2, 60, 2, 25), (60, 60, 1, 1)], every_option(kernel)
+    ):
+        corner = np.zeros((n, nk), dtype=bool)
+        corner[-1, -1] = mask == "corner"
+        problem = Attention(n, d, nk=nk, dv=dv, dtype="float16", mask=None if mask == "none" else corner)
+        found = counted(kernel, problem, Blocks(br, bc), choice, "bytes").peak_sram
+        assert theory.residents(kernel, problem, Blocks(br, bc), choice, "bytes") == found
+
+
+def every_option(kernel: str) -> list[Options]:
+    """Every choice of the options that move words, but for an accumulator of its own where O or dQ is first loaded from HBM."""
+    mine = [name for name in CHOICES if name in formula(kernel).options]
+    drawn: list[dict[str, Any]] = [dict(zip(mine, values, strict=True)) for values in product(*(CHOICES[name] for name in mine))]
+    return [Options(**one) for one in drawn if one.get("accumulator") != "float32" or one.get("first_pass") != "load"]
 
 
 # printed and published numbers; N = 1024, d = 64, Tc = 4

@@ -13,8 +13,9 @@ _DEFAULTS = Options()
 def residents(kernel: str, problem: Attention, blocks: Blocks, options: Options = _DEFAULTS, unit: Unit = "words") -> int:
     """The peak SRAM of ``kernel``, over the tiles that occur with their true sizes, in words or in bytes.
 
-    Full tiles, d = d_v, words: 2 (Br + Bc) d + Br Bc + 8 Br for flash, + 4 Br for flash2; a partial tile holds its part of an
-    element mask too. In bytes a loaded element takes its array's itemsize and a computed one the accumulator's.
+    Full tiles, d = d_v, words: 2 (Br + Bc) d + Br Bc + 8 Br for flash, + 4 Br for flash2; 4 (Br + Bc) d + 2 Br Bc + 3 Br for
+    flash-backward, (3 Br + 4 Bc) d + Br Bc + 2 Br for flash2-backward; a partial tile holds its part of an element mask too. In bytes
+    a loaded element takes its array's itemsize and a computed one the accumulator's.
     Raises :class:`iosim.errors.BadInput` as :func:`iosim.theory.terms` does.
 
     >>> residents("flash2", Attention(n=4096, d=64), Blocks(208, 64))

@@ -19,7 +19,7 @@ _DEFAULTS = Options()
 
 
 def choose_blocks(kernel: str, problem: Attention, capacity: Capacity, rule: Rule = "fit", options: Options = _DEFAULTS) -> Blocks:
-    """The blocks that ``rule`` gives ``kernel`` for ``problem``. The block of the outer loop is the large one.
+    """The blocks that ``rule`` gives ``kernel`` for ``problem``. The block of the outer loop is the large one, but for ``best``.
 
     * ``paper``: B_out = ceil(M / 2(d + d_v)), which is ceil(M / 4d), and B_in = min(B_out, d), M in words of Q's dtype
       (FlashAttention, Algorithm 1, line 1; its transpose for queries outside). Whether they fit is not asked.

@@ -13,8 +13,11 @@ _DEFAULTS = Options()
 def terms(kernel: str, problem: Attention, blocks: Blocks, options: Options = _DEFAULTS) -> tuple[Term, ...]:
     """The closed form of one KV head of ``problem`` and its group as terms that hold exact integers; ragged tiles count their true rows.
 
-    Arrays: Q K V O, with S P (standard), l m (flash, block-sparse) or LSE (flash2), and mask where an element mask is given.
-    Raises :class:`iosim.errors.BadInput` for an unknown kernel, and for blocks that a block mask was not made for.
+    Arrays: Q K V O, with S P (standard), l m (flash, block-sparse) or LSE (flash2), and mask where an element mask is given. Backward
+    kernels: those that they read, dO dQ dK dV, with dP dS (standard) or D (flash2, and flash with ``first_pass="create"``). With an
+    accumulator of its own, O_acc or dQ_acc. Every array that the listing declares is there, if only with a term of no words.
+    Raises :class:`iosim.errors.BadInput` for an unknown kernel, for blocks that a block mask was not made for, and for
+    ``accumulator="float32"`` where ``first_pass`` is "load".
 
     >>> [(term.array, term.symbol, term.total) for term in terms("flash2", Attention(n=1024, d=64), Blocks(64, 64))][:2]
     [('Q', 'Nq d', 65536), ('K', 'Tr Nk d', 1048576)]
