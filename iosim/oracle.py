@@ -66,9 +66,17 @@ def with_forward(plan: Plan, values: Values, head: int) -> Values:
     m = Machine(mode="execute", accumulator=dtypes.accumulator(plan.problem.dtype))
     arrays = launch(forward, m, plan.problem, plan.blocks, Options(**own), values, head * plan.problem.group)
     m.finish()
+    check_stored(forward, arrays)
     asked = kernel(plan.kernel)
     stored = {name.partition("[")[0] for name in arrays} & {*asked.inputs, *(extra.name for extra in asked.extra_inputs)}
     return {name: numbers(arrays, name, plan.problem.group) for name in stored} | values
+
+
+def check_stored(forward: str, arrays: dict[str, Hbm]) -> None:
+    """Raise :class:`BadInput` where the forward kernel stored what no backward kernel can read: an O or a P that is not finite."""
+    for name, array in arrays.items():
+        if name.partition("[")[0] in ("O", "P") and not np.isfinite(array.data).all():
+            raise BadInput(f"the forward pass, {forward}, stored an {name} that is not finite; give smaller inputs or scale")
 
 
 def computed(arrays: dict[str, Hbm], group: int) -> dict[str, Array]:

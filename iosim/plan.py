@@ -94,7 +94,8 @@ def make_plan(
     cut = _blocks(name, problem, size, blocks, options)
     if name == "block-sparse" and problem.block_mask is None:
         problem = replace(problem, block_mask=patterns.butterfly(problem.n, problem.nk, cut.rows, cut.cols))
-    lax: Overflow = "record" if blocks == "paper" or options.reuse == "ideal" or kernel(name).wide else "error"
+    roomy = options.reuse == "ideal" or kernel(name).wide
+    lax: Overflow = "record" if roomy or (isinstance(blocks, str) and blocks == "paper") else "error"
     return Plan(name, problem, cut, options, size, overflow or lax, _notes(name, given, options))
 
 
@@ -129,7 +130,7 @@ def _blocks(name: str, problem: Attention, size: Capacity, blocks: BlockChoice, 
     kernel(name)
     if isinstance(blocks, Blocks):
         return blocks
-    if blocks in ("fit", "paper", "best"):
+    if isinstance(blocks, str) and blocks in ("fit", "paper", "best"):
         return theory.choose_blocks(name, problem, size, blocks, options)
     if isinstance(blocks, str) or not isinstance(blocks, Sequence) or len(blocks) != 2:
         raise BadInput(f"blocks must be 'fit', 'paper', 'best' or (Br, Bc), not {blocks!r}")

@@ -136,8 +136,9 @@ class Report:
     def grid(self) -> int | None:
         """How many thread blocks a GPU is asked to run; None for a sequence of many kernels."""
         p, kind = self.problem, kernel(self.kernel).grid
-        tiles = {"heads": 1, "queries": -(-p.n // self.blocks.rows), "keys": -(-p.nk // self.blocks.cols)}
-        return None if kind is None else p.batch * p.heads * tiles[kind]
+        packed = p.group if self.plan.options.pack else 1
+        tiles = {"heads": 1, "queries": -(-p.n * packed // self.blocks.rows), "keys": -(-p.nk // self.blocks.cols)}
+        return None if kind is None else p.batch * p.heads // packed * tiles[kind]
 
     @property
     def time(self) -> Time | None:

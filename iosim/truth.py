@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.errors import BadInput
 from iosim.inputs import Values
 from iosim.kernels.registry import kernel
 from iosim.plan import Plan
@@ -28,10 +29,14 @@ class Truth:
 def truth(plan: Plan, values: Values, head: int = 0) -> Truth:
     """What ``plan`` should compute of the numbers that HBM holds: O and LSE, or dQ, dK and dV where there is a dO.
 
-    ``head`` is the first of the query heads. Shapes as :func:`iosim.launch.launch` takes them.
+    ``head`` is the first of the query heads. Shapes as :func:`iosim.launch.launch` takes them. Raises :class:`BadInput` where float64
+    cannot hold a score or a gradient.
     """
     wide = {name: array.astype(np.float64) for name, array in values.items()}
-    return _gradients(plan, wide, head) if "dO" in wide else _outputs(plan, wide, head)
+    try:
+        return _gradients(plan, wide, head) if "dO" in wide else _outputs(plan, wide, head)
+    except ValueError as error:  # what float64 cannot hold
+        raise BadInput(f"the oracle cannot judge {plan.kernel}: {error}") from None
 
 
 def _outputs(plan: Plan, wide: dict[str, Float], head: int) -> Truth:

@@ -399,6 +399,7 @@ SPOILT = [
     ("table_7.toml", "d = 64", "d = ", 7, "not TOML: Invalid value"),
     ("table_7.toml", "d = 64", f"d = {'[' * 5000}", 1, "nested too deeply"),
     ("figure_2_left.toml", "gflops = 75.2", "gflops = -75.2", 26, "gflops must be finite and > 0, not -75.2"),
+    ("figure_2_left.toml", "gflops = 75.2", "gflops = 1e308", 26, "gflops is above 1e+12, which no published number is"),
     ("figure_2_left.toml", "gflops = 75.2", "gflops = nan", 26, "gflops must be finite and > 0, not nan"),
     ("figure_2_left.toml", "gflops = 75.2", f"gflops = 1{'0' * 400}", 26, "gflops must be finite and > 0, not 1000"),
     ("figure_2_left.toml", "gflops = 75.2", 'gflops = "75.2"', 26, "gflops must be a number, not '75.2'"),

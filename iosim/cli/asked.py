@@ -125,7 +125,7 @@ def report_of(plan: Plan, given: Given) -> Report:
 
 def too_much(plan: Plan) -> str | None:
     """Why the plan had better not be run tile by tile; None where it may be."""
-    tiles = -(-plan.problem.n // plan.blocks.rows) * -(-plan.problem.nk // plan.blocks.cols)
+    tiles = -(-plan.problem.n * plan.problem.group // plan.blocks.rows) * -(-plan.problem.nk // plan.blocks.cols)
     if tiles > MOST_TILES:
         return f"{tiles:,} tiles are more than {MOST_TILES:,}"
     counts = plan.count()

@@ -11,6 +11,8 @@ from iosim.units import whole
 
 LONGEST = 60  # of what was found, so that a message stays one line
 
+MOST = 10**12  # beyond it sums and squares of what is published leave what floats and int64 hold
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -62,14 +64,19 @@ class Record:
             number = math.inf
         if not math.isfinite(number) or number < (least or 0) or (least is None and number == 0):
             raise self.fault(key, f"{key} must be finite and {'> 0' if least is None else f'>= {least:g}'}, not {shown(found)}")
+        if number > MOST:
+            raise self.fault(key, f"{key} is above {MOST:g}, which no published number is")
         return number
 
     def whole(self, key: str, least: int = 1) -> int:
         """A whole number of at least ``least``."""
         try:
-            return whole(key, self.value(key), least)
+            number = whole(key, self.value(key), least)
         except BadInput:
             raise self.fault(key, f"{key} must be a whole number >= {least}, not {shown(self.value(key))}") from None
+        if number > MOST:
+            raise self.fault(key, f"{key} is above {MOST:g}, which no published number is")
+        return number
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of words; none where the key is absent."""
