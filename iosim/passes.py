@@ -24,6 +24,7 @@ from iosim.units import Capacity
 
 Pass = Literal["forward", "backward", "both"]
 PASSES: tuple[Pass, ...] = ("forward", "backward", "both")
+SHARED = ("kernel", "n", "nk", "d", "dv", "batch", "heads", "kv_heads", "dtype", "dropout", "sram", "sram_unit")
 
 
 def kernels_of(name: str, asked: Pass | None) -> tuple[str, ...]:
@@ -94,42 +95,32 @@ class Passes:
     def record(self) -> dict[str, object]:
         """Sums and peaks as one flat JSON-ready record, and the records of the passes under ``passes``."""
         records = [made.record() for made in self.reports]
-        first = {name: value for name, value in records[0].items() if name in SHARED}
-        sums = {name: sum(int(str(record[name])) for record in records) for name in SUMMED}
-        peaks = {name: max(int(str(record[name])) for record in records) for name in ("peak_sram", "peak_hbm", "overflow")}
-        flops = {"matmul": self.flops.matmul, "elementwise": self.flops.elementwise, "exp": self.flops.exp}
+        first = {name: records[0][name] for name in SHARED}
+        moved = [m for made in self.reports for m in made.predicted.values()]
         timing = {} if self.seconds is None else {"device": records[0]["device"], "seconds": self.seconds}
-        return {**first, "pass": "both", **sums, **peaks, "flops": flops, **timing, "passes": records}
+        return {
+            **first, "pass": "both", "reads": self.reads, "writes": self.writes, "total": self.total,
+            "read_bytes": sum(made.read_bytes for made in self.reports), "write_bytes": sum(made.write_bytes for made in self.reports),
+            "total_bytes": self.bytes, "predicted_reads": sum(m.reads for m in moved), "predicted_writes": sum(m.writes for m in moved),
+            "flops": {"matmul": self.flops.matmul, "elementwise": self.flops.elementwise, "exp": self.flops.exp},
+            "peak_sram": self.peak_sram, "peak_hbm": max(made.peak_hbm for made in self.reports),
+            "overflow": max(made.overflow for made in self.reports), **timing, "passes": records,
+        }  # fmt: skip
 
     def __repr__(self) -> str:
         return "\n\n\n".join([*map(repr, self.reports), self._summary()])
 
     def _summary(self) -> str:
-        rows: list[list[Cell]] = [
-            [
-                made.pass_,
-                made.total,
-                made.bytes,
-                made.peak_sram,
-                made.peak_hbm_bytes,
-                *_ms(None if made.time is None else made.time.seconds),
-            ]
-            for made in self.reports
-        ]
-        both: list[Cell] = ["both", self.total, self.bytes, self.peak_sram, self.peak_hbm_bytes, *_ms(self.seconds)]
+        rows = [_row(made.pass_, made, None if made.time is None else made.time.seconds) for made in self.reports]
+        both = _row("both", self, self.seconds)
         head = ["pass", "words", "bytes", "peak SRAM", "peak HBM, bytes", *(["ms"] if self.seconds is not None else [])]
         bound = [f"{made.pass_} {binding(made.time)}" for made in self.reports if made.time is not None]
         return "\n".join([table(head, [*rows, both]), *(["", "; ".join(bound)] if bound else [])])
 
 
-def _ms(seconds: float | None) -> list[Cell]:
-    return [] if seconds is None else [seconds * 1e3]
-
-
-SHARED = (
-    "kernel", "n", "nk", "d", "dv", "batch", "heads", "kv_heads", "dtype", "dropout", "sram", "sram_unit",
-)  # fmt: skip
-SUMMED = ("reads", "writes", "total", "read_bytes", "write_bytes", "total_bytes", "predicted_reads", "predicted_writes")
+def _row(name: str, made: Report | Passes, seconds: float | None) -> list[Cell]:
+    time = [] if seconds is None else [seconds * 1e3]
+    return [name, made.total, made.bytes, made.peak_sram, made.peak_hbm_bytes, *time]
 
 
 def plans(
@@ -139,15 +130,14 @@ def plans(
     blocks: BlockChoice,
     overflow: Overflow | None,
     given: Given,
-    asked: Pass | None,
 ) -> tuple[Plan, ...]:
-    """A plan for every kernel of the pass; an option applies to those that have it.
+    """The plans of both passes; an option applies to the kernels that have it.
 
     Where ``block-sparse`` brings its own mask, its blocks are those that the backward pass, which needs more room, would choose.
     """
-    names = kernels_of(name, asked)
+    names = kernels_of(name, "both")
     check_some_have(names, given)
-    if name == "block-sparse" and asked != "forward" and problem.block_mask is None:
+    if name == "block-sparse" and problem.block_mask is None:
         cut = make_plan(names[-1], problem, sram, blocks, overflow, options_of(names[-1], given)).blocks
         problem = replace(problem, block_mask=patterns.butterfly(problem.n, problem.nk, cut.rows, cut.cols))
         blocks = cut
@@ -180,5 +170,5 @@ def both(
     chip = find(device) if isinstance(device, str) else device
     size = sram if sram is not None else "100KiB" if chip is None else chip.sram
     given = (None, None) if inputs is None else (inputs[:3], inputs)
-    asked = zip(plans(name, problem, size, blocks, overflow, options, "both"), given, strict=True)
+    asked = zip(plans(name, problem, size, blocks, overflow, options), given, strict=True)
     return Passes(tuple(report(plan, execute=execute, inputs=own, seed=seed, device=chip) for plan, own in asked))
