@@ -130,14 +130,15 @@ def plans(
     blocks: BlockChoice,
     overflow: Overflow | None,
     given: Given,
+    asked: Pass | None,
 ) -> tuple[Plan, ...]:
-    """The plans of both passes; an option applies to the kernels that have it.
+    """A plan for every kernel of the pass; an option applies to those that have it.
 
     Where ``block-sparse`` brings its own mask, its blocks are those that the backward pass, which needs more room, would choose.
     """
-    names = kernels_of(name, "both")
+    names = kernels_of(name, asked)
     check_some_have(names, given)
-    if name == "block-sparse" and problem.block_mask is None:
+    if name == "block-sparse" and asked != "forward" and problem.block_mask is None:
         cut = make_plan(names[-1], problem, sram, blocks, overflow, options_of(names[-1], given)).blocks
         problem = replace(problem, block_mask=patterns.butterfly(problem.n, problem.nk, cut.rows, cut.cols))
         blocks = cut
@@ -170,5 +171,5 @@ def both(
     chip = find(device) if isinstance(device, str) else device
     size = sram if sram is not None else "100KiB" if chip is None else chip.sram
     given = (None, None) if inputs is None else (inputs[:3], inputs)
-    asked = zip(plans(name, problem, size, blocks, overflow, options), given, strict=True)
+    asked = zip(plans(name, problem, size, blocks, overflow, options, "both"), given, strict=True)
     return Passes(tuple(report(plan, execute=execute, inputs=own, seed=seed, device=chip) for plan, own in asked))
