@@ -7,7 +7,7 @@ import numpy as np
 from iosim.errors import BadInput
 
 if not hasattr(np, "row_stack"):
-    setattr(np, "row_stack", np.vstack)  # noqa: B010, NPY201  # numba-cuda 0.30 asks for it while it compiles; NumPy 2.5 has only the other name
+    setattr(np, "row_stack", np.vstack)  # noqa: B010  # numba-cuda 0.30 asks for it while it compiles; NumPy 2.5 has only the other name
 
 try:
     from numba import config, cuda, float32, int32, int64, types
