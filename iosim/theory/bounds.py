@@ -8,6 +8,7 @@ from iosim.masks.block import BlockMask
 from iosim.specs import Attention
 from iosim.theory.band import Band
 from iosim.theory.patterns import Pairs, pattern
+from iosim.theory.tiles import axis
 
 
 def compulsory(problem: Attention) -> int | None:
@@ -26,6 +27,32 @@ def compulsory(problem: Attention) -> int | None:
     queries, keys = used
     of_queries = queries * problem.d + problem.n * problem.dv
     return problem.group * of_queries + keys * (problem.d + problem.dv)
+
+
+def pairs(problem: Attention) -> int | None:
+    """How many pairs of one head attend; None where a block mask and another rule are combined, unless an element mask is among them.
+
+    >>> pairs(Attention(n=4, d=1, causal=True))
+    10
+    """
+    if problem.block_mask is not None and problem.mask is None:
+        return _covered_pairs(problem.block_mask) if problem.band is None else None
+    who = pattern(problem)
+    if isinstance(who, Pairs):
+        return int(np.count_nonzero(who.keep))
+    return _in_band(who) if isinstance(who, Band) else problem.n * problem.nk
+
+
+def _in_band(band: Band) -> int:
+    """The pairs of a band, counted query by query."""
+    span = band.visited(axis(band.n, 1), axis(band.nk, 1))
+    return int(np.maximum(span.stop - span.start, 0).sum())
+
+
+def _covered_pairs(mask: BlockMask) -> int:
+    """The pairs in the tiles of a block mask."""
+    down, across = (np.minimum(block, size - np.arange(0, size, block)) for block, size in ((mask.rows, mask.n), (mask.cols, mask.nk)))
+    return int((down[mask.rows_of()] * across[mask.indices]).sum())
 
 
 def _used(problem: Attention) -> tuple[int, int] | None:
