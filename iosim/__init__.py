@@ -1,9 +1,9 @@
 """iosim: attention that really runs on a model of the HBM/SRAM hierarchy, with every word that moves counted and checked."""
 
+from iosim.catalogue import BACKWARD, FORWARD, KERNELS
 from iosim.compare import Comparison, compare
 from iosim.errors import BadInput, IosimError, SramOverflow
 from iosim.inputs import problem_of, random_inputs
-from iosim.kernels.registry import BACKWARD, FORWARD, KERNELS
 from iosim.masks import BlockMask
 from iosim.memory import Machine
 from iosim.passes import Passes, both

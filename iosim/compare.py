@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from iosim.catalogue import FORWARD, KERNELS, kernel
 from iosim.errors import BadInput, SramOverflow
-from iosim.kernels.registry import FORWARD, KERNELS, kernel
 from iosim.plan import BlockChoice, Given, make_plan
 from iosim.report import Report
 from iosim.run import report

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim import dtypes
-from iosim.kernels.grouped import sum_over_heads
+from iosim.catalogue import Extra, Kernel, kernel
+from iosim.kernels.backward.grouped import sum_over_heads
 from iosim.kernels.masking import Mask
-from iosim.kernels.registry import Extra, Kernel, kernel
 from iosim.masks.dropout import Keep
 from iosim.masks.grid import check_grid, grid, index_rule
 from iosim.memory import Hbm, Machine

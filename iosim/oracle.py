@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim import dtypes
+from iosim.catalogue import kernel
+from iosim.counts import Counts
 from iosim.errors import BadInput
 from iosim.inputs import Values
-from iosim.kernels.registry import kernel
 from iosim.launch import launch, numbers
-from iosim.memory import Counts, Hbm, Machine
+from iosim.memory import Hbm, Machine
 from iosim.plan import Plan, by_tensor
 from iosim.specs import Options
 from iosim.truth import Truth, truth

@@ -8,13 +8,13 @@ from typing import Literal
 
 from numpy.typing import ArrayLike
 
+from iosim.catalogue import BACKWARD, kernel
 from iosim.compare import check_some_have, options_of
+from iosim.counts import Flops
 from iosim.devices import Device
 from iosim.devices import device as find
 from iosim.errors import BadInput
-from iosim.kernels.registry import BACKWARD, kernel
 from iosim.masks import patterns
-from iosim.memory import Flops
 from iosim.plan import BlockChoice, Given, Overflow, Plan, make_plan
 from iosim.report import Report, binding
 from iosim.run import report

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from iosim import dtypes, theory
+from iosim.catalogue import kernel
+from iosim.counts import Counts, Traffic
 from iosim.errors import BadInput, SramOverflow
+from iosim.events import Event, Observer
 from iosim.inputs import Values
-from iosim.kernels.registry import kernel
 from iosim.launch import launch
 from iosim.masks import patterns
-from iosim.memory import Counts, Event, Hbm, Machine, Mode, Observer, Traffic
+from iosim.memory import Hbm, Machine, Mode
 from iosim.specs import OPTION_NAMES, Attention, Blocks, Options
 from iosim.units import Capacity, capacity
 

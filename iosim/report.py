@@ -8,9 +8,9 @@ from math import inf, isfinite, isnan
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.catalogue import kernel
+from iosim.counts import Counts, Flops, Traffic
 from iosim.devices import Device
-from iosim.kernels.registry import kernel
-from iosim.memory import Counts, Flops, Traffic
 from iosim.plan import Plan
 from iosim.roofline import Time, roofline
 from iosim.specs import Attention, Blocks

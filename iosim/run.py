@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from iosim import theory
+from iosim.catalogue import kernel
+from iosim.counts import Counts
 from iosim.devices import Device
 from iosim.inputs import heads_of, random_inputs
-from iosim.kernels.registry import kernel
 from iosim.launch import SUMMED
-from iosim.memory import Counts
 from iosim.plan import BlockChoice, Overflow, Plan, make_plan
 from iosim.report import Report
 from iosim.specs import Attention

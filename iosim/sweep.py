@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from iosim.catalogue import FORWARD, kernel
 from iosim.compare import check_some_have, options_of
 from iosim.errors import BadInput, SramOverflow
-from iosim.kernels.registry import FORWARD, kernel
 from iosim.plan import BlockChoice, Given, Overflow, make_plan
 from iosim.run import report
 from iosim.specs import Attention

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from iosim.catalogue import KERNELS
 from iosim.errors import MissingExtra
-from iosim.kernels.registry import KERNELS
 from iosim.masks.block import BlockMask
 from iosim.specs import CHOICES, Attention, Blocks, Options
 

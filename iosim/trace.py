@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TextIO
 
-from iosim.memory import Event
+from iosim.events import Event
 from iosim.plan import BlockChoice, make_plan
 from iosim.specs import Attention
 from iosim.units import Capacity

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from iosim.catalogue import kernel
 from iosim.errors import BadInput
 from iosim.inputs import Values
-from iosim.kernels.registry import kernel
 from iosim.plan import Plan
 from iosim.specs import Attention
 from iosim_reference import attention, gradient_bound, gradients, lse_bound, output_bound

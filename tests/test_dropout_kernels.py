@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from iosim import KERNELS, Attention, simulate
-from iosim.kernels.registry import FORWARD
+from iosim.catalogue import FORWARD
 from iosim.plan import make_plan
 from iosim_reference import kept
 

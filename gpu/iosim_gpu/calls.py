@@ -41,7 +41,7 @@ class Call:
     @property
     def dynamic_bytes(self) -> int:
         """Shared memory that the launch must bring; 0 where the kernel's own arrays are static."""
-        return self.step.shared_bytes(self.tiling) if self.tiling.dynamic else 0
+        return self.step.room_bytes(self.tiling) if self.tiling.dynamic else 0
 
     def counted(self) -> dict[str, Moved]:
         """What the in-kernel counters say, array by array."""

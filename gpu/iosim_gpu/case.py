@@ -51,6 +51,9 @@ class Case:
             object.__setattr__(self, name, whole(name, getattr(self, name)))
         if (self.mask is None) == (self.kernel == "block-sparse"):
             raise BadInput("block-sparse needs a block mask, and no other CUDA kernel takes one")
+        if self.dq_pass != "shared" and not self.kernel.endswith("-backward"):
+            raise BadInput(f"dq_pass is for flash2-backward: {self.kernel} makes no dQ")
+        object.__setattr__(self, "causal", self.problem.causal)
         _ = self.predicted()  # whatever the model refuses is refused at once
 
     @property

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from iosim.catalogue import KERNELS
 from iosim.cli.options import Given
 from iosim.errors import BadInput
-from iosim.kernels.registry import KERNELS
 from iosim.masks import patterns
 from iosim.masks.npy import load_elements
 from iosim.passes import kernels_of

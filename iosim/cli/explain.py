@@ -8,12 +8,14 @@ from typing import Unpack
 import click
 
 from iosim import theory
+from iosim.cli import checked
 from iosim.cli.asked import check_variants, plan_of, problem_of
 from iosim.cli.options import RULES, SIZES, VARIANTS, Command, Given, kernel_argument, takes
 from iosim.cli.output import Answer, Record, deliver, width
 from iosim.cli.rooms import Resident, at_the_peak, listed
 from iosim.cli.run import what_differs
 from iosim.cli.wrapping import wrapped
+from iosim.errors import BadInput
 from iosim.report import Report
 from iosim.run import report
 from iosim.tables import Cell, described, table
@@ -23,18 +25,25 @@ NARROWEST = 32  # columns for a reason beside its term
 
 @click.command("explain", cls=Command)
 @kernel_argument
+@checked.check_option
+@checked.of_option
 @takes(*SIZES, *RULES, "sram", "blocks", "overflow", *VARIANTS, "json", "csv")
-def command(kernel: str, **given: Unpack[Given]) -> None:
+def command(kernel: str, check: str | None, of: str | None, **given: Unpack[Given]) -> None:
     """Take the words that KERNEL moves apart, term by term.
 
     One line per array, direction and reason: the term in symbols, in numbers, and why. Their sum is set beside the words that were
-    counted by running the listing. Exits with 1 if they differ.
+    counted by running the listing. Exits with 1 if they differ. With --check, a formula of your own is compared with the count instead.
 
     \b
     iosim explain flash2 --n 4096 --causal
     iosim explain standard --reuse ideal
+    iosim explain flash2 --check "2*N*d*(1 + ceil(N/Br))"
     """
     check_variants(given, [kernel])
+    if check is not None:
+        return deliver(given, checked.answer(kernel, check, of, given))
+    if of is not None:
+        raise BadInput("--of says what --check compares a formula with; give --check too")
     made = report(plan_of(kernel, given, problem_of(given)), execute=False, replay=False)
     terms = theory.terms(kernel, made.problem, made.blocks, made.plan.options)
     residents = at_the_peak(made.plan)

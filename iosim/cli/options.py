@@ -9,10 +9,10 @@ import click
 from click.core import ParameterSource
 
 from iosim import dtypes
+from iosim.catalogue import FORWARD, KERNELS
 from iosim.cli import reading
 from iosim.devices import Device
 from iosim.errors import BadInput
-from iosim.kernels.registry import FORWARD, KERNELS
 from iosim.passes import PASSES, Pass
 from iosim.plan import BlockChoice, Overflow
 from iosim.specs import CHOICES

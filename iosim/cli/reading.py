@@ -11,8 +11,8 @@ from typing import Literal, TypeVar
 import click
 
 from iosim import devices
+from iosim.catalogue import KERNELS
 from iosim.errors import BadInput
-from iosim.kernels.registry import KERNELS
 from iosim.plan import BlockChoice
 from iosim.specs import Blocks
 from iosim.units import Capacity, capacity

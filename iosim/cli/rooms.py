@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from iosim.cli.wrapping import TIE, wrapped
-from iosim.memory import Event
+from iosim.events import Event
 from iosim.plan import Plan
 
 

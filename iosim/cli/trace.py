@@ -16,7 +16,7 @@ from iosim.cli.files import whole_file
 from iosim.cli.options import RULES, SIZES, VARIANTS, Command, Given, kernel_argument, takes
 from iosim.cli.progress import working
 from iosim.errors import BadInput
-from iosim.memory import Event
+from iosim.events import Event
 from iosim.plan import Plan
 from iosim.trace import line
 

@@ -1,1 +1,1 @@
-"""The listings, one a file, and the registry that runs them."""
+"""The forward listings of the papers, one a file; beside them the backward ones, and software."""

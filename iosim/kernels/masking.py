@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from iosim.masks.grid import Grid, Rule
-from iosim.masks.runs import Runs
 from iosim.memory import Block, Hbm, Machine, OnChip, Tile, where
 
 
@@ -44,9 +43,3 @@ def scores(m: Machine, q: Block, k: Block, i: Tile, j: Tile, scale: float, mask:
 def dropped(m: Machine, p: OnChip, i: Tile, j: Tile, mask: Mask) -> OnChip:
     """P_ij, or a gradient of it, after dropout (Algorithm 2, line 14); the same for every tile size and pass, and no words move."""
     return p if mask.kept is None else p * (mask.kept_scale * m.pairs(mask.kept, i, j))
-
-
-def fill(m: Machine, X: Hbm, b: int, number: float, *, init: bool = False, seen: Runs | None = None) -> None:
-    """Store ``number`` in every element of ``X``, or in the rows of the tiles ``seen``."""
-    for i in m.tiles(X.shape[0], b, seen=seen):
-        m.store(X[i], m.full(number, i.size, X.shape[1], name=f"{X.name}_i"), init=init)

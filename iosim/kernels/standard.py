@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from iosim.kernels.masking import Mask, scores
-from iosim.kernels.products import weighted_rows
+from iosim.kernels.masking import Mask, dropped, scores
 from iosim.memory import Hbm, Machine, exp, finite, maximum, nonzero
 
 
@@ -76,3 +75,24 @@ def softmax_streamed(m: Machine, S: Hbm, P: Hbm, *, Br: int, Bc: int) -> None:
         for j in m.tiles(N_k, Bc):
             s = m.load(S[i, j])
             m.store(P[i, j], exp(s - finite(m_i)) / nonzero(l_i))
+
+
+def weighted_rows(m: Machine, P: Hbm, V: Hbm, O: Hbm, *, Br: int, Bc: int, mask: Mask, whole: bool, drop: bool = False) -> None:
+    """O = P V with O_i on chip and V streamed past it, or with all of V on chip if ``whole``; ``drop``: P after dropout.
+
+    Tiles in which no pair attends are skipped, but not if ``whole``.
+    """
+    (N_q, width), N_k = O.shape, V.shape[0]
+    if whole:
+        for j in m.tiles(N_k, N_k):
+            v = m.load(V[j])
+            for i in m.tiles(N_q, Br):
+                p = m.load(P[i, j])
+                m.store(O[i], (dropped(m, p, i, j, mask) if drop else p) @ v)
+        return
+    for i in m.tiles(N_q, Br):
+        o = m.full(0.0, i.size, width, name=f"{O.name}_i")
+        for j in m.tiles(N_k, Bc, seen=mask.grid.row(i)):
+            p, v = m.load(P[i, j]), m.load(V[j])
+            o += (dropped(m, p, i, j, mask) if drop else p) @ v
+        m.store(O[i], o)

@@ -6,20 +6,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from iosim.errors import BadInput, DeadValue
-from iosim.memory.events import Box
+from iosim.events import Box
 from iosim.memory.hbm import Hbm
-from iosim.storage import rounded
+from iosim.storage import Array, rounded
 
 if TYPE_CHECKING:
     from iosim.memory.machine import Machine
 
-Array = NDArray[np.generic]
 Shape = tuple[int, int]
 SPENT = -1
-VALUE = "an unnamed value"
 product = np.errstate(invalid="ignore")(np.dot)  # some BLAS kernels raise the flag from padding they read beside small operands
 
 
@@ -36,7 +33,7 @@ def operands(x: OnChip, y: Operand) -> tuple[Shape, Array | None, Array | float 
         b = y if type(y) is float else number(y)
     m.elementwise += shape[0] * shape[1] * m.times
     if m.check:
-        m.did("elementwise", shape)
+        m.tile.deeds.append(("elementwise", *shape))
     return shape, a, b
 
 
@@ -61,28 +58,19 @@ def in_place(fn: np.ufunc) -> Callable[[Block, Operand], Block]:
         shape, a, b = operands(x, y)
         if shape != x.shape:
             raise BadInput(f"cannot update {x!r} in place with {y!r}; the result has another shape")
-        x._data = None if a is None else fn(a, b, out=a if x.owned else None)
-        x.owned = True
-        x.version += 1
-        return x if x.origin is None else x.narrowed()
+        return x.overwrite(None if a is None else fn(a, b, out=a if x.owned else None))
 
     return operator
-
-
-def reflected(fn: np.ufunc) -> Callable[..., Array]:
-    """``fn`` with its operands exchanged, for a number on the left of an operator."""
-    return lambda a, b, out: fn(b, a, out=out)
 
 
 def reduction(fn: np.ufunc) -> Callable[[OnChip], Value]:
     """The operator that reduces each row with ``fn``: (rows, cols) to (rows, 1)."""
 
     def operator(x: OnChip) -> Value:
-        m, a = x.machine, x.take()
-        rows, cols = x.shape
+        m, (rows, cols), a = x.machine, x.shape, x.take()
         m.elementwise += rows * cols * m.times
         if m.check:
-            m.did("reduction", x.shape)
+            m.tile.deeds.append(("reduction", rows, cols))
         return Value(m, (rows, 1), None if a is None else fn.reduce(a, 1, keepdims=True))
 
     return operator
@@ -112,14 +100,17 @@ class OnChip:
     @property
     def T(self) -> Value:
         """The transpose: an access pattern, which costs nothing, used once like any unnamed value."""
-        raise NotImplementedError
+        if isinstance(self, Block):
+            return Transposed(self)
+        x = self.take()
+        return Value(self.machine, self.shape[::-1], x if x is None else x.T if type(self) is Value else x.T.copy())
 
     __add__ = __radd__ = elementwise(np.add)
     __mul__ = __rmul__ = elementwise(np.multiply)
     __sub__ = elementwise(np.subtract)
     __truediv__ = elementwise(np.divide)
-    __rsub__ = elementwise(reflected(np.subtract))
-    __rtruediv__ = elementwise(reflected(np.divide))
+    __rsub__ = elementwise(lambda a, b, out: np.subtract(b, a, out=out))
+    __rtruediv__ = elementwise(lambda a, b, out: np.divide(b, a, out=out))
     rowmax = reduction(np.maximum)
     rowsum = reduction(np.add)
 
@@ -133,7 +124,7 @@ class OnChip:
         x, y = self.take(), other.take()
         m.matmul += 2 * rows * inner * cols * m.times
         if m.check:
-            m.did("matmul", (rows, inner, cols))
+            m.tile.deeds.append(("matmul", rows, inner, cols))
         return Value(m, (rows, cols), None if x is None or y is None else product(x, y))
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
@@ -160,7 +151,7 @@ class Value(OnChip):
     """
 
     __slots__ = ("epoch", "held")
-    label = VALUE
+    label = "an unnamed value"
 
     def __init__(self, machine: Machine, shape: Shape, data: Array | None) -> None:
         self.machine, self.shape, self._data = machine, shape, data
@@ -179,12 +170,6 @@ class Value(OnChip):
         self.epoch = SPENT
         m.live -= self.held
         return self._data
-
-    @property
-    def T(self) -> Value:
-        """The transpose, in this value's place."""
-        x = self.take()
-        return Value(self.machine, self.shape[::-1], x if x is None else x.T if self.__class__ is Value else x.T.copy())
 
     def _assign(self, *_: object) -> NoReturn:
         raise DeadValue(f"{self!r} was assigned to, but it has no room: give it room with m.let(value, name)")
@@ -225,10 +210,12 @@ class Block(OnChip):
             self.machine.emit("use", array.name, box, self.words, array.itemsize)
         return self._data
 
-    def narrowed(self) -> Block:
-        """Round what was written into a loaded block to its array's type: it has paid for no more."""
-        if self._data is not None and self.origin is not None and (narrow := self.origin[0].narrow) is not None:
-            self._data = rounded(self.label, self._data, narrow).astype(self.machine.dtype)
+    def overwrite(self, data: Array | None) -> Block:
+        """Hold other numbers from now on, in a loaded block rounded to its array's type: it has paid for no more."""
+        if self.origin is not None and data is not None and (narrow := self.origin[0].narrow) is not None:
+            data = rounded(self.label, data, narrow).astype(self.machine.dtype)
+        self._data, self.owned = data, True
+        self.version += 1
         return self
 
     def __setitem__(self, index: object, new: OnChip) -> None:
@@ -241,15 +228,7 @@ class Block(OnChip):
         x = new.take()
         if not self.tile.open:
             raise self._dead()
-        self._data = x if x is None or type(new) is Value else x.copy()
-        self.owned = True
-        self.version += 1
-        self.narrowed()
-
-    @property
-    def T(self) -> Transposed:
-        """The transpose, beside this block."""
-        return Transposed(self)
+        self.overwrite(x if x is None or type(new) is Value else x.copy())
 
     __iadd__ = in_place(np.add)
     __isub__ = in_place(np.subtract)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from iosim.errors import BadInput
 from iosim.memory.blocks import OnChip, Operand, Value, elementwise, number
+from iosim.storage import Array
 
 
 def on_chip(x: object) -> OnChip:
@@ -15,23 +18,24 @@ def on_chip(x: object) -> OnChip:
     raise BadInput(f"{type(x).__name__} is not {OnChip.wanted}")
 
 
-def exp(x: OnChip) -> Value:
-    """e to the x, element by element; counted as ``exp``."""
+def exponential(x: OnChip, fn: Callable[..., Array]) -> Value:
+    """``fn`` of every element of ``x``, counted as ``exp``."""
     m, a = on_chip(x).machine, x.take()
     m.exp += x.shape[0] * x.shape[1] * m.times
     if m.check:
-        m.did("exp", x.shape)
-    return Value(m, x.shape, None if a is None else np.exp(a, out=a if type(x) is Value else None))
+        m.tile.deeds.append(("exp", *x.shape))
+    return Value(m, x.shape, None if a is None else fn(a, out=a if type(x) is Value else None))
+
+
+def exp(x: OnChip) -> Value:
+    """e to the x, element by element; counted as ``exp``."""
+    return exponential(x, np.exp)
 
 
 def log(x: OnChip) -> Value:
     """The natural logarithm, log 0 = -inf without a warning; counted as ``exp``."""
-    m, a = on_chip(x).machine, x.take()
-    m.exp += x.shape[0] * x.shape[1] * m.times
-    if m.check:
-        m.did("exp", x.shape)
     with np.errstate(divide="ignore"):
-        return Value(m, x.shape, None if a is None else np.log(a))
+        return exponential(x, np.log)
 
 
 def maximum(x: Operand, y: Operand) -> Value:
@@ -47,7 +51,7 @@ def finite(x: OnChip) -> Value:
     m, a = on_chip(x).machine, x.take()
     m.elementwise += x.shape[0] * x.shape[1] * m.times
     if m.check:
-        m.did("elementwise", x.shape)
+        m.tile.deeds.append(("elementwise", *x.shape))
     return Value(m, x.shape, None if a is None else np.maximum(a, m.lowest))
 
 
@@ -64,11 +68,5 @@ def where(keep: OnChip, x: OnChip, otherwise: float) -> Value:
     """``x`` where ``keep`` holds, else the number ``otherwise``; both of one shape."""
     if on_chip(keep).shape != on_chip(x).shape:
         raise BadInput(f"where: the condition has shape {keep.shape} but {x.label} has {x.shape}")
-    m, fill = x.machine, number(otherwise)
-    if keep.machine is not m:
-        m.foreign(keep, OnChip)
-    c, a = keep.take(), x.take()
-    m.elementwise += x.shape[0] * x.shape[1] * m.times
-    if m.check:
-        m.did("elementwise", x.shape)
-    return Value(m, x.shape, None if a is None or c is None else np.where(c, a, fill))
+    fill = number(otherwise)
+    return elementwise(lambda a, c, out: np.asarray(np.where(c, a, fill)))(x, keep)

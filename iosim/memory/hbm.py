@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from iosim.errors import BadInput, LoopMisuse, NotWritten
+from iosim.events import Box, Kind
 from iosim.masks.runs import Int, reached
-from iosim.memory.events import Box, Kind
 from iosim.memory.tiles import Tile
-from iosim.storage import rounded
+from iosim.storage import Array, rounded
 
 if TYPE_CHECKING:
     from iosim.memory.machine import Machine
 
-Array = NDArray[np.generic]
 Index = Tile | slice
 
 

@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from iosim import dtypes
-from iosim.errors import BadInput, LoopMisuse, SramOverflow
+from iosim.counts import Counts, Flops, Traffic
+from iosim.errors import BadInput, LoopMisuse, RegisterOverflow, SramOverflow
+from iosim.events import Box, Event, Kind, Observer
 from iosim.masks.grid import Rule, allowed
 from iosim.masks.runs import Runs, whole_axis
 from iosim.masks.visits import every_tile, one_of_each_kind
-from iosim.memory.accounts import Accounts
 from iosim.memory.blocks import Block, OnChip, Shape, Value, number
-from iosim.memory.counts import Counts, Flops, Traffic
-from iosim.memory.events import Observer
 from iosim.memory.hbm import Hbm, Region
 from iosim.memory.tiles import Deed, Path, Tile, Tiles, compare, independent
 from iosim.storage import poison, stored
@@ -26,7 +25,7 @@ from iosim.units import Capacity, Unit, capacity, whole
 Mode = Literal["execute", "trace", "count"]
 
 
-class Machine(Accounts):
+class Machine:
     """A two-level memory on which a listing runs; how it was built decides what running means.
 
     ``sram``: its capacity (words, "100KiB", or None for unbounded). ``mode``: "execute" visits every tile with real numbers, "trace"
@@ -43,7 +42,11 @@ class Machine(Accounts):
     8000
     """
 
-    __slots__ = ("arrays", "cost", "dtype", "finished", "known", "limit", "lowest", "mode", "sram", "unit")
+    __slots__ = (
+        "arrays", "check", "cost", "dtype", "elementwise", "epoch", "exp", "finished", "known", "largest_unnamed", "limit", "live",
+        "lowest", "matmul", "mode", "observers", "peak", "peak_unnamed", "registers", "residents", "root", "sram", "tile", "times",
+        "unit", "used", "watched",
+    )  # fmt: skip
 
     def __init__(
         self, sram: Capacity | int | str | None = None, *, mode: Mode = "execute", accumulator: str = "float32",
@@ -53,7 +56,6 @@ class Machine(Accounts):
             raise BadInput(f"mode must be execute, trace or count and overflow error or record, not {mode!r} and {overflow!r}")
         if accumulator not in ("float32", "float64"):
             raise BadInput(f"the accumulator must be float32 or float64, not {accumulator!r}")
-        super().__init__(None if registers is None else whole("registers", registers, 0), whole("check", check, 0), observers)
         size = None if sram is None else capacity(sram)
         self.sram = None if size is None else size.amount
         self.unit: Unit = "words" if size is None else size.unit
@@ -61,8 +63,21 @@ class Machine(Accounts):
         self.mode, self.dtype, self.finished = mode, np.dtype(accumulator), False
         self.cost = self.dtype.itemsize if self.unit == "bytes" else 1
         self.lowest = np.array(np.finfo(self.dtype).min, self.dtype)
+        self.registers = None if registers is None else whole("registers", registers, 0)
+        self.check, self.observers = whole("check", check, 0), tuple(observers)
+        self.watched = self.check > 0 or bool(self.observers)
+        self._open_books()
+
+    def _open_books(self) -> None:
+        """Everything counts as often as the open tile stands for: ``times``."""
         self.arrays: dict[str, Hbm] = {}
+        self.residents: list[Block] = []
         self.known: dict[Path, list[Deed]] = {}
+        self.matmul = self.elementwise = self.exp = 0
+        self.times, self.epoch = 1, 0
+        self.used = self.peak = self.live = self.largest_unnamed = self.peak_unnamed = 0
+        self.root = self.tile = Tile(self, None, (0, 0, 0, 1, None), 0, 1)
+        self.root.open = True
 
     def input(self, name: str, shape: Shape, data: ArrayLike | None = None, *, dtype: str | None = None, infinite: bool = False) -> Hbm:
         """Declare an HBM array that holds data: ``(rows, cols)``, copied, refused where an element is not finite.
@@ -70,11 +85,11 @@ class Machine(Accounts):
         ``dtype`` is the element type in HBM ("bool" for masks), ``infinite`` allows -inf, as in the statistics of a row that attends to
         nothing; the numbers are needed, and kept, only in execute mode.
         """
-        if self.mode == "execute" and data is None:
-            raise BadInput(f"{name} is an input but no data was given; execute mode computes with real numbers")
         kind = dtype or str(self.dtype)
         array = self._declare(name, shape, kind, "input")
-        if self.mode == "execute" and data is not None:
+        if self.mode == "execute":
+            if data is None:
+                raise BadInput(f"{name} is an input but no data was given; execute mode computes with real numbers")
             array.hold(stored(name, array.shape, data, kind, infinite=infinite))
         return array
 
@@ -148,7 +163,7 @@ class Machine(Accounts):
             tile.check()
         self.elementwise += i.size * j.size * self.times
         if self.check:
-            self.did("elementwise", (i.size, j.size))
+            self.tile.deeds.append(("elementwise", i.size, j.size))
         if self.mode != "execute":
             return Value(self, (i.size, j.size), None)
         rows, cols = (np.arange(tile.start, tile.start + tile.size) for tile in (i, j))
@@ -170,6 +185,46 @@ class Machine(Accounts):
         one = self.mode == "count"
         visits = one_of_each_kind(n, b, runs, self.times // runs.members, self.check) if one else every_tile(n, b, runs)
         return Tiles(self, visits, n, b, loop, runs.owner)
+
+    def finish(self) -> Counts:
+        """End the run and return its counts; from now on the numbers of an HBM array are in its ``data``.
+
+        Raises if a loop was left early, or an output element never written.
+        """
+        if self.tile is not self.root:
+            raise LoopMisuse("a loop over tiles was left by break or return, or never finished; let every loop run to its end")
+        for array in self.arrays.values():
+            array.check_written()
+        self.finished = True
+        return Counts(
+            arrays={a.name: Traffic(a.reads, a.writes, a.init_writes, a.itemsize) for a in self.arrays.values()},
+            flops=Flops(self.matmul, self.elementwise, self.exp),
+            peak_sram=self.peak,
+            overflow=0 if self.sram is None else max(0, self.peak - self.sram),
+            unit=self.unit,
+            largest_unnamed=self.largest_unnamed,
+            peak_unnamed=self.peak_unnamed,
+            peak_hbm=sum(a.words for a in self.arrays.values()),
+            peak_hbm_bytes=sum(a.words * a.itemsize for a in self.arrays.values()),
+        )
+
+    def __reduce_ex__(self, _: object) -> NoReturn:
+        raise BadInput("a machine can be neither copied nor pickled; build another one")
+
+    def _declare(self, name: str, shape: Shape, dtype: str, kind: Literal["input", "output", "scratch"]) -> Hbm:
+        if self.tile is not self.root:
+            raise LoopMisuse(f"{name} was declared inside a loop; declare HBM arrays before the loops")
+        if not isinstance(name, str) or name in self.arrays:
+            raise BadInput(f"an HBM array needs a name of its own, not {name!r}; taken: {', '.join(self.arrays) or 'none'}")
+        if not isinstance(shape, tuple) or len(shape) != 2:
+            raise BadInput(f"{name} has shape {shape!r}; HBM arrays are (rows, cols)")
+        shape = whole(f"rows of {name}", shape[0]), whole(f"cols of {name}", shape[1])
+        itemsize = 1 if dtype == "bool" else dtypes.itemsize(dtype)
+        if itemsize > self.dtype.itemsize:
+            raise BadInput(f"{name} is {dtype} but the machine computes in {self.dtype}; build it with accumulator={dtype!r}")
+        array = self.arrays[name] = Hbm(self, name, shape, itemsize, kind)
+        self.emit(kind, name, ((0, shape[0]), (0, shape[1])), array.words, itemsize)
+        return array
 
     def enter(self, tile: Tile) -> None:
         """Open a tile: what is made from now on lives in it. Called by the loop."""
@@ -195,49 +250,35 @@ class Machine(Accounts):
             self.emit("end", "tile", (), 0, 0)
         self.tile, self.times = tile.parent, tile.parent.times
 
-    def finish(self) -> Counts:
-        """End the run and return its counts; from now on the numbers of an HBM array are in its ``data``.
+    def tell(self, kind: Kind, name: str, box: Box, words: int, itemsize: int) -> None:
+        """Note what the open tile did, to compare it with others of its kind, and emit it."""
+        if self.check:
+            self.tile.deeds.append((f"{kind} {name}", *(stop - start for start, stop in box)))
+        self.emit(kind, name, box, words, itemsize)
 
-        Raises if a loop was left early, or an output element never written.
-        """
-        if self.tile is not self.root:
-            raise LoopMisuse("a loop over tiles was left by break or return, or never finished; let every loop run to its end")
-        for array in self.arrays.values():
-            array.check_written()
-        self.finished = True
-        return Counts(
-            arrays={a.name: Traffic(a.reads, a.writes, a.init_writes, a.itemsize) for a in self.arrays.values()},
-            flops=Flops(self.matmul, self.elementwise, self.exp),
-            peak_sram=self.peak,
-            overflow=0 if self.sram is None else max(0, self.peak - self.sram),
-            unit=self.unit,
-            largest_unnamed=self.largest_unnamed,
-            peak_unnamed=self.peak_unnamed,
-            peak_hbm=sum(a.words for a in self.arrays.values()),
-            peak_hbm_bytes=sum(a.words * a.itemsize for a in self.arrays.values()),
-        )
+    def emit(self, kind: Kind, name: str, box: Box, words: int, itemsize: int) -> None:
+        """Tell every observer."""
+        event = Event(kind, name, box, words, itemsize, self.times, self.used)
+        for observe in self.observers:
+            observe(event)
+
+    def foreign(self, thing: object, kind: type[OnChip | Region | Tile]) -> NoReturn:
+        """Raise :class:`BadInput`: ``thing`` is of another machine, or no ``kind`` at all."""
+        if isinstance(thing, kind):
+            raise BadInput(f"{thing!r} belongs to another machine; two machines never meet")
+        raise BadInput(f"{type(thing).__name__} is not {kind.wanted}")
 
     def refuse(self, block: Block, cost: int) -> NoReturn:
         """Raise :class:`SramOverflow`: what ``block`` costs is more than is free."""
-        residents = ", ".join(map(repr, self.residents)) or "nothing"
-        raise SramOverflow(
-            f"{block!r} needs {cost} {self.unit} but {self.limit - self.used} of {self.limit} are free; resident: {residents}"
-        )
+        held, free = ", ".join(map(repr, self.residents)) or "nothing", self.limit - self.used
+        raise SramOverflow(f"{block!r} needs {cost} {self.unit} but {free} of {self.limit} are free; resident: {held}")
 
-    def __reduce_ex__(self, _: object) -> NoReturn:
-        raise BadInput("a machine can be neither copied nor pickled; build another one")
-
-    def _declare(self, name: str, shape: Shape, dtype: str, kind: Literal["input", "output", "scratch"]) -> Hbm:
-        if self.tile is not self.root:
-            raise LoopMisuse(f"{name} was declared inside a loop; declare HBM arrays before the loops")
-        if not isinstance(name, str) or name in self.arrays:
-            raise BadInput(f"an HBM array needs a name of its own, not {name!r}; taken: {', '.join(self.arrays) or 'none'}")
-        if not isinstance(shape, tuple) or len(shape) != 2:
-            raise BadInput(f"{name} has shape {shape!r}; HBM arrays are (rows, cols)")
-        shape = whole(f"rows of {name}", shape[0]), whole(f"cols of {name}", shape[1])
-        itemsize = 1 if dtype == "bool" else dtypes.itemsize(dtype)
-        if itemsize > self.dtype.itemsize:
-            raise BadInput(f"{name} is {dtype} but the machine computes in {self.dtype}; build it with accumulator={dtype!r}")
-        array = self.arrays[name] = Hbm(self, name, shape, itemsize, kind)
-        self.emit(kind, name, ((0, shape[0]), (0, shape[1])), array.words, itemsize)
-        return array
+    def most_unnamed(self, value: Value) -> None:
+        """Note a record of unnamed words if ``value`` makes one; raises :class:`RegisterOverflow` above ``registers``."""
+        self.largest_unnamed = max(self.largest_unnamed, value.held)
+        self.peak_unnamed = max(self.peak_unnamed, self.live)
+        if self.registers is not None and self.live > self.registers:
+            raise RegisterOverflow(
+                f"an unnamed value{value.shape} makes {self.live} unnamed words but registers hold {self.registers}; "
+                "give some of them room with m.let(value, name)"
+            )

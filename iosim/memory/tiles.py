@@ -13,7 +13,6 @@ from iosim.masks.runs import FIRST, FULL, LAST, Int
 from iosim.masks.visits import Visit
 
 if TYPE_CHECKING:
-    from iosim.memory.accounts import Accounts
     from iosim.memory.machine import Machine
 
 Path = tuple[tuple[int, int, int], ...]
@@ -35,7 +34,7 @@ class Tile:
     wanted = "a tile of this machine; use those of m.tiles(...)"
 
     def __init__(
-        self, machine: Accounts, parent: Tile | None, visit: Visit, axis: int, height: int, loop: int = 0, owner: object = None
+        self, machine: Machine, parent: Tile | None, visit: Visit, axis: int, height: int, loop: int = 0, owner: object = None
     ) -> None:
         self.start, self.size, self.code, self.times, self.group = visit
         self.full, self.first, self.last = self.code & FULL != 0, self.code & FIRST != 0, self.code & LAST != 0
@@ -126,12 +125,10 @@ class Tiles:
 
 def compare(kind: Path, known: list[Deed], found: list[Deed]) -> None:
     """Raise :class:`KindMismatch` where two tiles of one kind did different things."""
-    if known == found:
-        return
-    pairs = enumerate(zip_longest(known, found, fillvalue=("nothing more",)), start=1)
-    step, differ = next((step, pair) for step, pair in pairs if pair[0] != pair[1])
-    one, other = (" ".join(map(str, deed)) for deed in differ)
-    raise KindMismatch(
-        f"two tiles of one kind ({kind[-1][1]} rows, loop depth {len(kind)}) did different things at step {step}: "
-        f"{one} against {other}; a body may depend only on its tile's size, full, first and last"
-    )
+    for step, (one, other) in enumerate(zip_longest(known, found, fillvalue=("nothing more",)), start=1):
+        if one != other:
+            raise KindMismatch(
+                f"two tiles of one kind ({kind[-1][1]} rows, loop depth {len(kind)}) did different things at step {step}: "
+                f"{' '.join(map(str, one))} against {' '.join(map(str, other))}; "
+                "a body may depend only on its tile's size, full, first and last"
+            )

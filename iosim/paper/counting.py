@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
+from iosim.counts import Traffic
 from iosim.errors import BadInput
 from iosim.masks import patterns
-from iosim.memory import Traffic
 from iosim.passes import Pass, plans
 from iosim.plan import Plan
 from iosim.published import Setup

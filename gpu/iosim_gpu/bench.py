@@ -1,0 +1,108 @@
+"""Times on a GPU: standard attention by cuBLAS beside the kernels, and what the model's bytes make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from statistics import median
+from typing import Any
+
+from iosim_gpu import baseline, judge
+from iosim_gpu.calls import Call, calls, prepared
+from iosim_gpu.case import Case
+from iosim_gpu.check import error_of
+from iosim_gpu.meters.device import Device, here
+
+WORD = 4
+"""Bytes of every element that the kernels move: float32, and the int32 of a block mask."""
+
+REPEATS, SECONDS = 20, 1.0
+CASES = tuple(Case(kernel, n, 64, 32, 32, 128, heads=16) for n in (1024, 2048) for kernel in ("standard", "flash", "flash2"))
+"""Long enough that a launch from Python, some tens of microseconds, is small beside the run."""
+
+Clock = Callable[[Callable[[], object]], list[float]]
+"""Seconds that each of some runs took on the GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """One implementation on one problem: GPU seconds of a run, and the bytes that the closed forms predict for ``kernel`` in its tiles.
+
+    ``by``: "iosim" for the kernels of this package, "cupy" for the baseline. ``predicted_bytes`` are the algorithm's, not what ran:
+    CuPy's standard attention passes over S more often, and a GPU's L2 answers most re-reads. ``max_error`` is that of the last head's O,
+    from the float64 oracle's, and ``bound`` what float32 keeps.
+    """
+
+    by: str
+    kernel: str
+    case: str
+    median_seconds: float
+    fastest_seconds: float
+    runs: int
+    predicted_bytes: int
+    max_error: float
+    bound: float
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Predicted bytes over the median time."""
+        return self.predicted_bytes / self.median_seconds
+
+    def record(self) -> dict[str, Any]:
+        """The timing as JSON has it."""
+        return {**{field.name: getattr(self, field.name) for field in fields(self)}, "bytes_per_second": self.bytes_per_second}
+
+
+def clock(run: Callable[[], object]) -> list[float]:
+    """CuPy's."""
+    return baseline.benchmark(run, repeats=REPEATS, seconds=SECONDS)
+
+
+def predicted_bytes(case: Case) -> int:
+    """Bytes that the closed forms say ``case`` moves, over all heads.
+
+    >>> predicted_bytes(Case("flash2", 64, 16, 32, 32, 32))
+    24832
+    """
+    return WORD * sum(words.reads + words.writes for words in case.predicted().values())
+
+
+def timings(cases: Sequence[Case] = CASES) -> list[Timing]:
+    """Every case, and beside each of standard attention the same by CuPy. Raises as :func:`baseline.cupy` and :func:`here` do."""
+    xp, device = baseline.cupy(), here()
+    found = []
+    for case in cases:
+        if case.kernel == "standard":
+            found.append(time_baseline(case, xp, clock))
+        found.append(time_kernel(case, xp, device, clock))
+    return found
+
+
+def time_baseline(case: Case, xp: Any, timed: Clock) -> Timing:
+    """Standard attention against ``xp``."""
+    run = baseline.prepared(case, judge.inputs(case), xp)
+    return _timing("cupy", case, timed(run), xp.asnumpy(run()[0]))
+
+
+def time_kernel(case: Case, xp: Any, device: Device, timed: Clock) -> Timing:
+    """The launches of ``case`` on ``xp``'s arrays, which they take as they are."""
+    arrays = prepared(case)
+    there = {name: xp.asarray(array) for name, array in arrays.items()}
+    launches = [device.ready(call, _arguments(call, there, xp)) for call in calls(case, arrays)]
+    seconds = timed(lambda: [launch() for launch in launches])
+    return _timing("iosim", case, seconds, xp.asnumpy(there["O"]))
+
+
+def _arguments(call: Call, there: dict[str, Any], xp: Any) -> list[Any]:
+    given = {**there, "counts": xp.asarray(call.counts)}
+    return [given.get(name, value) for name, value in call.args]
+
+
+def _timing(by: str, case: Case, seconds: list[float], output: Any) -> Timing:
+    """The last head's values stand for all: the oracle takes its time."""
+    last = replace(case, batch=1, heads=1)
+    right, bounds = judge.truth(last, {name: array[-1:] for name, array in judge.inputs(case).items()})
+    return Timing(
+        by, case.kernel, case.name, median(seconds), min(seconds), len(seconds), predicted_bytes(case),
+        error_of(output[-1:], right["O"]), bounds["O"],
+    )  # fmt: skip

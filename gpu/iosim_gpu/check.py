@@ -1,0 +1,144 @@
+"""The verdict: what a meter measured beside what the model predicts, element for element, and the values beside the float64 oracle's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim_gpu import judge
+from iosim_gpu.case import Case
+from iosim_gpu.moved import Array, Measured
+
+JUDGED = ("O", "LSE", "l", "m", "dQ", "dK", "dV")
+"""The outputs whose values are checked; l and m are judged together, as the log-sum-exp m + log l."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One array of one case under one meter: elements predicted and measured, over all heads, and how far its values are off.
+
+    ``max_error`` and ``bound`` are None for an array whose values are not judged, ``sectors`` and ``requests`` where the meter sees none.
+    """
+
+    kernel: str
+    case: str
+    meter: str
+    array: str
+    predicted_reads: int
+    measured_reads: int
+    predicted_writes: int
+    measured_writes: int
+    max_error: float | None = None
+    bound: float | None = None
+    sectors: int | None = None
+    requests: int | None = None
+
+    @property
+    def equal(self) -> bool:
+        """Whether both counts are equal to the element."""
+        return (self.predicted_reads, self.predicted_writes) == (self.measured_reads, self.measured_writes)
+
+    @property
+    def within(self) -> bool | None:
+        """Whether the error is within the bound that float32 keeps; None where it is not judged. NaN is not."""
+        return None if self.max_error is None or self.bound is None else self.max_error <= self.bound
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.equal and self.within is not False
+
+    @property
+    def failure(self) -> str | None:
+        """In one line what is wrong; None where nothing is."""
+        if self.sound:
+            return None
+        where = f"{self.kernel} {self.case}: {self.array}"
+        for did, predicted, measured in self._directions():
+            if predicted != measured:
+                return f"{where} is {did} {measured:,} times by the {self.meter}, and {predicted:,} times are predicted"
+        return f"{where} is {self.max_error:.1e} from the float64 oracle's under the {self.meter}, above the bound {self.bound:.1e}"
+
+    def _directions(self) -> Sequence[tuple[str, int, int]]:
+        return (
+            ("read", self.predicted_reads, self.measured_reads),
+            ("written", self.predicted_writes, self.measured_writes),
+        )
+
+    def record(self) -> dict[str, str | int | float | bool | None]:
+        """The row as JSON has it."""
+        return {
+            "kernel": self.kernel,
+            "case": self.case,
+            "meter": self.meter,
+            "array": self.array,
+            "predicted_reads": self.predicted_reads,
+            "measured_reads": self.measured_reads,
+            "predicted_writes": self.predicted_writes,
+            "measured_writes": self.measured_writes,
+            "equal": self.equal,
+            "max_error": self.max_error,
+            "bound": self.bound,
+            "within": self.within,
+            "sectors": self.sectors,
+            "requests": self.requests,
+        }
+
+
+def compare(case: Case, measured: Measured) -> list[Row]:
+    """One row an array, of those that the model predicts, those that the meter saw move, and those whose values are judged.
+
+    What only one side has is 0 on the other, and so unequal. A run without outputs has no values to judge; one with some must have all.
+    """
+    predicted, moved = case.predicted(), measured.arrays
+    errors = errors_of(case, measured.outputs) if measured.outputs else {}
+    seen = [name for name, what in moved.items() if what.reads or what.writes]
+    rows = []
+    for name in dict.fromkeys([*predicted, *seen, *errors]):
+        reads, writes = (predicted[name].reads, predicted[name].writes) if name in predicted else (0, 0)
+        what = moved.get(name)
+        found = (0, 0, None, None) if what is None else (what.reads, what.writes, what.sectors, what.requests)
+        error, bound = errors.get(name, (None, None))
+        rows.append(Row(case.kernel, case.name, measured.meter, name, reads, found[0], writes, found[1], error, bound, found[2], found[3]))
+    return rows
+
+
+def errors_of(case: Case, outputs: dict[str, Array]) -> dict[str, tuple[float, float]]:
+    """For each judged output of the kernel its largest error and the bound for it; the error of a missing one is infinite."""
+    right, bounds = judge.truth(case, judge.inputs(case))
+    written = {name for name, what in case.predicted().items() if what.writes}
+    found: dict[str, tuple[float, float]] = {}
+    for name in right:
+        if name == "LSE" and name not in written:
+            statistics = [one for one in ("l", "m") if one in written]  # standard attention stores neither
+            error = error_of(_log_sum_exp(outputs), right[name]) if statistics else 0.0
+            found |= dict.fromkeys(statistics, (error, bounds[name]))
+        else:
+            found[name] = error_of(outputs.get(name), right[name]), bounds[name]
+    return found
+
+
+def error_of(values: NDArray[Any] | None, right: NDArray[np.float64]) -> float:
+    """The largest difference; infinite for what is missing, misshapen or not a number. Equal infinities do not differ.
+
+    >>> error_of(np.array([-np.inf, 1.0]), np.array([-np.inf, 1.5])), error_of(np.array([np.nan]), np.array([0.0]))
+    (0.5, inf)
+    """
+    if values is None or values.shape != right.shape:
+        return math.inf
+    with np.errstate(invalid="ignore"):
+        apart = np.where(values == right, 0.0, np.abs(values.astype(np.float64) - right))
+    return float(np.nan_to_num(apart, nan=np.inf, posinf=np.inf).max(initial=0.0))
+
+
+def _log_sum_exp(outputs: dict[str, Array]) -> NDArray[Any] | None:
+    if not {"l", "m"} <= outputs.keys():
+        return None
+    l, m = outputs["l"].astype(np.float64), outputs["m"].astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(l == 0, -np.inf, m + np.log(l))

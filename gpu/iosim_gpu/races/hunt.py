@@ -1,0 +1,77 @@
+"""The hunt: a kernel without one of its barriers must go wrong, in its values or before it ends; otherwise the barrier is idle."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iosim_gpu import judge
+from iosim_gpu.calls import calls, prepared
+from iosim_gpu.case import Case
+from iosim_gpu.meters import simulator
+from iosim_gpu.races.edits import own, rewritten, source, swapped
+from iosim_gpu.races.schedule import ORDERS, Diverged, Order, scheduled
+from iosim_gpu.steps import Step, steps_of
+
+FAULTS = (Diverged, ArithmeticError, IndexError, ValueError)
+"""What a wrong kernel may raise while it runs; anything else is no fault of its own."""
+
+
+def barriers(step: Step) -> list[int]:
+    """The lines of its module's source in which ``step``'s kernel has a ``cuda.syncthreads()``."""
+    called = (node for function in own(step, source(step)) for node in ast.walk(function) if isinstance(node, ast.Call))
+    return sorted({call.lineno for call in called if ast.unparse(call) == "cuda.syncthreads()"})
+
+
+def without(step: Step, line: int) -> Step:
+    """``step`` with the barrier in ``line`` taken away."""
+    lines = source(step).split("\n")
+    lines[line - 1] = lines[line - 1].replace("cuda.syncthreads()", "pass")
+    return rewritten(step, "\n".join(lines))
+
+
+def idle(cases: Iterable[Case], orders: Sequence[Order] = ORDERS) -> list[str]:
+    """Barriers of the cases' kernels that no case misses when they are taken away, as ``flash2: line 48``."""
+    tried: dict[tuple[str, int], bool] = {}
+    for case in cases:
+        for step in steps_of(case):
+            for line in barriers(step):
+                key = step.factory, line
+                tried[key] = tried.get(key) or missed(case, step, line, orders)
+    return [f"{factory}: line {line}" for (factory, line), found in tried.items() if not found]
+
+
+def missed(case: Case, step: Step, line: int, orders: Sequence[Order] = ORDERS) -> bool:
+    """Whether ``case`` goes wrong, in some order of its threads, when ``step`` lacks the barrier in ``line``."""
+    steps = swapped(steps_of(case), without(step, line))
+    return any(fault(case, steps, order) for order in orders)
+
+
+def fault(case: Case, steps: Sequence[Step] | None = None, order: Order = "forward") -> str:
+    """What goes wrong when ``case`` runs with its threads in ``order``, in one line; empty when all values keep their bounds.
+
+    Raises what :func:`iosim_gpu.races.schedule.scheduled` raises where it cannot work.
+    """
+    arrays = prepared(case)
+    with scheduled(order), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # NaN and infinity may pass: the values are judged at the end
+        try:
+            for call in calls(case, arrays, steps=steps):
+                simulator.launch(call)
+        except FAULTS as error:
+            return f"{type(error).__name__}: {error}"
+    right, bounds = judge.truth(case, judge.inputs(case))
+    gaps = {name: gap(arrays[name], right[name]) for name in right if name in arrays}
+    return "; ".join(f"{name} is off by {far:.3g}, more than {bounds[name]:.3g}" for name, far in gaps.items() if far > bounds[name])
+
+
+def gap(found: NDArray[Any], right: NDArray[Any]) -> float:
+    """The largest distance between two arrays; infinite where one of them is NaN or infinite and the other is not the same."""
+    with np.errstate(invalid="ignore"):
+        far = np.where(found == right, 0.0, np.abs(found - right))
+    return float(np.nan_to_num(far, nan=np.inf, posinf=np.inf).max())

@@ -1,0 +1,127 @@
+"""A block's threads one after the other, each as far as its next barrier: the order that a missing barrier survives least."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import numpy as np
+
+from iosim.errors import IosimError, MissingExtra
+from iosim_gpu.meters.internals import exchanged, simulator
+
+Order = Literal["forward", "reversed"]
+ORDERS: tuple[Order, ...] = ("forward", "reversed")
+
+
+class Diverged(IosimError, RuntimeError):
+    """Some threads of a block wait at a barrier that others do not reach; on a GPU what follows is undefined."""
+
+
+@contextmanager
+def scheduled(order: Order = "forward") -> Iterator[None]:
+    """Simulated launches run a block's threads in ``order``, one by one to their next barrier, for as long as the context lasts.
+
+    Threads are greenlets, which makes launches much faster than the simulator's own threads, and equal from run to run. Shared memory is
+    NaN when a block begins. A launch raises :class:`Diverged` at a barrier that not all threads of a block reach. Raises
+    :class:`iosim.errors.MissingExtra` without greenlet and :class:`iosim.errors.BadInput` where the simulator is off or changed inside.
+    """
+    inside = simulator()
+    switches = _greenlet()
+
+    def manager(f: Callable[..., None], grid_dim: Any, block_dim: Any, debug: bool) -> _Block:
+        return _Block(f, block_dim, order, inside, switches)
+
+    with exchanged(inside.kernel, BlockManager=manager):
+        yield
+
+
+@contextmanager
+def preferred() -> Iterator[None]:
+    """:func:`scheduled` where greenlet is installed, and the simulator's own threads where it is not: the counts are the same."""
+    with nullcontext() if find_spec("greenlet") is None else scheduled():
+        yield
+
+
+def _greenlet() -> Any:
+    try:
+        import greenlet
+    except ImportError as error:
+        raise MissingExtra('the scheduler needs greenlet; pip install "iosim[races]"') from error
+    return greenlet
+
+
+class _Thread:
+    """What a kernel knows of its own thread, and the barrier at which it waits."""
+
+    def __init__(self, block: _Block, block_at: Any, at: Any, number: int) -> None:
+        self.blockIdx, self.threadIdx, self.thread_id = block_at, at, number
+        self.line, self._block = 0, block
+
+    def syncthreads(self) -> None:
+        """Wait: the next thread goes on."""
+        self.line = sys._getframe(2).f_lineno  # the simulated module's syncthreads lies between
+        self._block.hub.switch()
+
+
+class _Block:
+    """Stands in for the simulator's manager of one block of threads."""
+
+    def __init__(self, f: Callable[..., None], block_dim: tuple[int, int, int], order: Order, inside: Any, switches: Any) -> None:
+        self.f, self.block_dim, self.order, self.inside, self.switches = f, block_dim, order, inside, switches
+        self.hub = switches.getcurrent()
+        self.current: _Thread | None = None
+
+    def run(self, grid_point: tuple[int, ...], *args: Any) -> None:
+        """The whole block; called by the simulator's launch."""
+        self._poison()
+        waiting = [(thread, self.switches.greenlet(self.f)) for thread in self._threads(grid_point)]
+        started = list(waiting)
+        module = SimpleNamespace(current_thread=lambda: self.current)
+        with exchanged(self.inside.kernelapi, threading=module):
+            try:
+                self._round(waiting, args)
+                while waiting := self._still(started):
+                    self._round(waiting, ())
+            finally:
+                for self.current, lane in started:
+                    lane.throw()  # after a fault the others must not be left inside the kernel; a dead greenlet lets it pass
+
+    def _round(self, lanes: list[tuple[_Thread, Any]], args: tuple[Any, ...]) -> None:
+        for self.current, lane in lanes:
+            lane.switch(*args)
+
+    def _still(self, started: list[tuple[_Thread, Any]]) -> list[tuple[_Thread, Any]]:
+        """All threads, or none, where all wait at one barrier or have all ended."""
+        waiting = [(thread, lane) for thread, lane in started if not lane.dead]
+        lines = sorted({thread.line for thread, _ in waiting})
+        if waiting and (len(waiting) < len(started) or len(lines) > 1):
+            where = " and ".join(f"line {line}" for line in lines)
+            ended = f"{len(started) - len(waiting)} of {len(started)} have ended"
+            raise Diverged(f"{self.f.__name__}: {len(waiting)} threads wait at the barrier in {where}, and {ended}")
+        return waiting
+
+    def _threads(self, grid_point: tuple[int, ...]) -> list[_Thread]:
+        dim, block_at = self.inside.kernelapi.Dim3, self.inside.kernelapi.Dim3(*grid_point)
+        places = [tuple(int(i) for i in at) for at in np.ndindex(*self.block_dim)]
+        width, height, _ = self.block_dim
+        threads = [_Thread(self, block_at, dim(*at), at[0] + width * (at[1] + height * at[2])) for at in places]
+        return threads if self.order == "forward" else threads[::-1]
+
+    def _poison(self) -> None:
+        """What an earlier block left in shared memory must not serve this one."""
+        shared = self.inside.kernel._get_kernel_context()._shared
+        shared._allocations = _Poisoned()
+        shared._dynshared.fill(-1)
+
+
+class _Poisoned(dict[Any, Any]):
+    """New shared arrays by the line that makes them, every bit of them set: NaN where they are floats."""
+
+    def __setitem__(self, line: Any, array: Any) -> None:
+        array.view(np.uint8).fill(0xFF)
+        super().__setitem__(line, array)

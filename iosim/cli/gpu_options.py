@@ -1,0 +1,91 @@
+"""The options of ``iosim gpu``, as they were given; where none is, the CUDA side chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import click
+
+from iosim.cli import reading
+from iosim.cli.options import OPTIONS, Given
+from iosim.errors import BadInput
+from iosim.specs import Blocks
+from iosim_gpu.case import KERNELS
+from iosim_gpu.compiling import ARCHES
+from iosim_gpu.worker import METERS
+
+
+class GpuGiven(Given, total=False):
+    """What a command under ``iosim gpu`` was given."""
+
+    own_n: int | None
+    own_d: int | None
+    tiles: Blocks | None
+    threads: int | None
+    meters: tuple[str, ...] | None
+    own_kernels: tuple[str, ...] | None
+    arch: str
+    arrays: bool
+    jobs: int
+    ptx: str | None
+
+
+def among(known: Collection[str]) -> Callable[[str, str], tuple[str, ...]]:
+    """A reader of names joined by commas, each one of ``known``, in the order of ``known``.
+
+    >>> among(METERS)("--meters", "emulator,simulator")
+    ('simulator', 'emulator')
+    """
+
+    def read(option: str, text: str) -> tuple[str, ...]:
+        names = [name.strip() for name in text.split(",")]
+        for name in names:
+            if name not in known:
+                raise BadInput(f"{option} {name!r} is none of {', '.join(known)}")
+        return tuple(name for name in known if name in names)
+
+    return read
+
+
+def threads(option: str, text: str) -> int:
+    """Threads of a block: CUDA allows 1024."""
+    return reading.whole(option, text, most=1024)
+
+
+PROBLEM = ("own_n", "nk", "own_d", "batch", "heads", "causal", "block_mask", "dq_pass", "tiles", "threads", "seed")
+"""The options that describe one case; with any of them, that case is measured instead of the list."""
+
+GPU_OPTIONS = {
+    **{name: OPTIONS[name] for name in ("nk", "batch", "heads", "causal", "block_mask", "seed", "dq_pass", "json", "csv")},
+    "own_n": click.option("--n", "own_n", metavar="ROWS", callback=reading.given(reading.rows), help="Query rows N."),
+    "own_d": click.option("--d", "own_d", metavar="WIDTH", callback=reading.given(reading.whole), help="Columns of Q, K and V."),
+    "tiles": click.option(
+        "--blocks", "tiles", metavar="BRxBC", callback=reading.given(reading.explicit_blocks), help="Tiles, which are compiled in."
+    ),
+    "threads": click.option("--threads", metavar="COUNT", callback=reading.given(threads), help="Threads of a block; compiled in, too."),
+    "own_kernels": click.option(
+        "--kernels", "--kernel", "own_kernels", metavar="NAMES", callback=reading.given(among(KERNELS)),
+        help=f"Kernels, joined by commas, of {', '.join(KERNELS)}; all where not given.",
+    ),
+    "meters": click.option(
+        "--meters", "--meter", "meters", metavar="NAMES", callback=reading.given(among(METERS)),
+        help=f"Meters, joined by commas, of {', '.join(METERS)}; all but device, which needs a GPU, where not given.",
+    ),
+    "arch": click.option("--arch", type=click.Choice(ARCHES), default="sm_90", help="Compile for A100 (sm_80) or H100 and H200 (sm_90)."),
+    "arrays": click.option("--arrays", is_flag=True, help="One line an array of every case, with warp requests and 32-byte sectors."),
+    "jobs": click.option(
+        "--jobs", metavar="COUNT", default="2", callback=reading.given(reading.whole), help="Processes that measure at the same time."
+    ),
+    "ptx": click.option("--ptx", metavar="FILE", callback=reading.given(reading.output), help="Write the PTX to FILE, every step's."),
+}  # fmt: skip
+
+
+def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of these names."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        for name in reversed(names):
+            function = GPU_OPTIONS[name](function)
+        return function
+
+    return decorate

@@ -1,0 +1,159 @@
+"""What ``iosim gpu check`` shows: a line a case, the arrays of those asked for and of those that differ, and one sentence at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from iosim.cli.output import Record, width
+from iosim.cli.wrapping import wrapped
+from iosim.tables import Cell, table
+from iosim_gpu.case import Case
+from iosim_gpu.check import Row
+
+SAME, OTHER = "=", "DIFFERS"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checked:
+    """A case, where the model's own count differs from its closed forms if it does, and the rows of each meter."""
+
+    case: Case
+    differs: str | None
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+
+    def all_rows(self) -> Iterator[Row]:
+        """The rows of all meters."""
+        for rows in self.rows.values():
+            yield from rows
+
+    def failures(self) -> list[str]:
+        """Whatever is wrong, a line each."""
+        found = [row.failure for row in self.all_rows()]
+        return [*([self.differs] if self.differs else []), *(why for why in found if why is not None)]
+
+    def worst(self) -> Row | None:
+        """The row whose error is nearest to its bound, or farthest beyond it; None where no values were judged."""
+        return max((row for row in self.all_rows() if row.bound is not None), key=_share, default=None)
+
+    def totals(self) -> tuple[int, int]:
+        """Elements that are predicted to be read and to be written."""
+        words = self.case.predicted().values()
+        return sum(one.reads for one in words), sum(one.writes for one in words)
+
+    def record(self) -> Record:
+        """The case as JSON has it."""
+        case, (reads, writes) = self.case, self.totals()
+        return {
+            "kernel": case.kernel,
+            "case": case.name,
+            "n": case.n,
+            "nk": case.nk,
+            "d": case.d,
+            "batch": case.batch,
+            "heads": case.heads,
+            "causal": case.causal,
+            "block_rows": case.rows,
+            "block_cols": case.cols,
+            "threads": case.threads,
+            "dq_pass": case.dq_pass if case.kernel.endswith("-backward") else None,
+            "seed": case.seed,
+            "predicted_reads": reads,
+            "predicted_writes": writes,
+            "model_equal": self.differs is None,
+            "equal": {meter: all(row.equal for row in rows) for meter, rows in self.rows.items()},
+            "within": all(row.within is not False for row in self.all_rows()),
+        }
+
+
+def text_of(checked: Sequence[Checked], meters: Sequence[str], arch: str, *, arrays: bool) -> str:
+    """Everything, for people."""
+    where = f"measured {'on' if 'device' in meters else 'without'} a GPU" + (f"; PTX for {arch}" if "emulator" in meters else "")
+    parts = [f"Elements that the CUDA kernels move in global memory, {where}", overview(checked, meters)]
+    parts += [detail(one, meters) for one in checked if arrays or one.failures()]
+    parts.append("\n".join(wrapped(note, width()) for note in notes(checked, meters)))
+    return "\n\n".join(parts)
+
+
+def overview(checked: Sequence[Checked], meters: Sequence[str]) -> str:
+    """A line a case under the name of its kernel: the prediction, whether each meter measured it, and the worst error."""
+    head = ["case", "reads", "writes", "model", *meters, "error", "of bound"]
+    shown = table(head, [_line(one, meters) for one in checked], right=["error", "of bound"]).split("\n")
+    lines, group = shown[:2], ""
+    for one, line in zip(checked, shown[2:], strict=True):
+        if _group(one.case) != group:
+            group = _group(one.case)
+            lines.append(group)
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _group(case: Case) -> str:
+    """What is compiled, in words."""
+    own = ", dQ in a pass of its own" if case.dq_pass == "own" else ""
+    return f"{case.kernel}{own}: tiles {case.rows}x{case.cols}, d={case.d}, {case.threads} threads a block"
+
+
+def _label(case: Case) -> str:
+    """What is not, in a few characters."""
+    heads = f"{case.batch}x{case.heads} x " if case.instances > 1 else ""
+    return f"  {heads}{case.n}x{case.nk}{' causal' if case.causal else ''}"
+
+
+def _line(one: Checked, meters: Sequence[str]) -> list[Cell]:
+    equal = [SAME if one.differs is None else OTHER]
+    equal += [_verdict(one.rows[meter]) for meter in meters]
+    worst = one.worst()
+    off = ["", ""] if worst is None else [f"{worst.max_error:.1e}", f"{_share(worst):.1%}"]
+    return [_label(one.case), *one.totals(), *equal, *off]
+
+
+def _verdict(rows: Sequence[Row]) -> str:
+    return SAME if all(row.equal for row in rows) else OTHER
+
+
+def _share(row: Row) -> float:
+    return 0.0 if row.max_error is None or row.bound is None else row.max_error / row.bound
+
+
+def detail(one: Checked, meters: Sequence[str]) -> str:
+    """One line an array of a case: predicted, what each meter measured, and the transactions that the emulator saw."""
+    names = list(dict.fromkeys(row.array for row in one.all_rows()))
+    by_name = {(row.meter, row.array): row for row in one.all_rows()}
+    rows = [_array(name, [by_name.get((meter, name)) for meter in meters]) for name in names]
+    head = ["array", "reads", "writes", *meters, "requests", "sectors", "error", "bound"]
+    keep = [index for index, _ in enumerate(head) if index < 3 + len(meters) or any(row[index] not in (None, "") for row in rows)]
+    cut = [[row[index] for index in keep] for row in rows]
+    title = f"{one.case.kernel} {one.case.name}"
+    return f"{title}\n\n{table([head[index] for index in keep], cut, right=['error', 'bound'])}"
+
+
+def _array(name: str, rows: Sequence[Row | None]) -> list[Cell]:
+    found = [row for row in rows if row is not None]
+    first = found[0]
+    seen = next((row for row in found if row.sectors is not None), None)
+    worst = max((row for row in found if row.bound is not None), key=_share, default=None)
+    off: list[Cell] = ["", ""] if worst is None else [f"{worst.max_error:.1e}", f"{worst.bound:.1e}"]
+    moved: list[Cell] = [None, None] if seen is None else [seen.requests, seen.sectors]
+    return [name, first.predicted_reads, first.predicted_writes, *map(_measured, rows), *moved, *off]
+
+
+def _measured(row: Row | None) -> str:
+    if row is None:
+        return "unseen"
+    return SAME if row.equal else f"{row.measured_reads:,} read, {row.measured_writes:,} written"
+
+
+def notes(checked: Sequence[Checked], meters: Sequence[str]) -> Iterator[str]:
+    """How to read the table, and the verdict."""
+    yield "Case: batch x heads x queries x keys. Reads and writes: predicted by the closed forms, over all arrays and heads."
+    yield "=: the same for every array, in iosim's own count of the listing (model) and as each meter measured it."
+    yield "Error: against float64 attention, of the output that is nearest to the bound which float32 keeps, and how much of it that is."
+    failed = sum(bool(one.failures()) for one in checked)
+    cases = f"{len(checked)} {'case' if len(checked) == 1 else 'cases'}"
+    runs = f"{len(checked) * len(meters)} runs ({cases} x {', '.join(meters)})"
+    if failed:
+        yield f"{failed} of {cases} DIFFER, in {runs}."
+        return
+    reads, writes = (sum(one.totals()[side] for one in checked) for side in range(2))
+    yield f"All {runs} equal the model to the element: {reads:,} reads, {writes:,} writes, every array of every case."

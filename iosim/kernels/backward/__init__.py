@@ -1,0 +1,1 @@
+"""The backward listings, one a file, and what only they need."""

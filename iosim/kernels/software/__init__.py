@@ -1,0 +1,1 @@
+"""Attention as pieces of software run it, forward and backward: what the papers compare with."""

@@ -1,0 +1,172 @@
+"""No kernel has a race that a hostile order of its threads shows, and every barrier in it is there for a reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import iosim_gpu.kernels
+from iosim.errors import BadInput
+from iosim.masks import patterns
+from iosim_gpu.calls import Call, calls, prepared
+from iosim_gpu.case import Case
+from iosim_gpu.meters import simulator
+from iosim_gpu.races import edits, hunt
+from iosim_gpu.races.schedule import ORDERS, Diverged, Order, scheduled
+from iosim_gpu.steps import STEPS, steps_of
+
+ALL = [step for steps in STEPS.values() for step in steps]
+VARIANTS = ("standard", "flash", "flash2", "block-sparse", "flash2-backward", "flash2-backward own")
+THREADS = 24  # neither divides nor equals d, so that no thread meets only what it loaded itself
+SHAPES = [(29, 37, False), (29, 21, True), (21, 29, True)]  # several tiles each way; of the second, the first 8 queries see no key
+needs_both = [pytest.mark.needs_simulator, pytest.mark.needs_greenlet]
+
+
+def case_of(variant: str, n: int, nk: int, causal: bool) -> Case:
+    kernel, _, own = variant.partition(" ")
+    mask = patterns.random(n, nk, 8, 12, 0.6, seed=3) if kernel == "block-sparse" else None
+    return Case(kernel, n, 16, 8, 12, THREADS, nk=nk, causal=causal, mask=mask, dq_pass="own" if own else "shared")
+
+
+def call_of(body: str) -> Call:
+    """One launch of a kernel with this body, of one block of four threads, that may write to Q."""
+    case = Case("flash2", 4, 1, 4, 4, 4)
+    lines = [
+        "def make(tiling):",
+        "    def kernel(Q, scale, counts):",
+        "        t = cuda.threadIdx.x",
+        *body.splitlines(),
+        "    return kernel",
+    ]
+    text = "from iosim_gpu.cuda import cuda, float32\n" + "\n".join(lines)
+    step = replace(STEPS["flash2"][0], factory="made:make", arrays=("Q",), slots=())
+    return calls(case, prepared(case), steps=[edits.rewritten(step, text)])[0]
+
+
+@pytest.mark.needs_simulator
+def test_every_barrier_belongs_to_a_kernel() -> None:
+    """The hunt reads the kernels' own modules: the device functions that they share must hold no barrier."""
+    folder = Path(str(iosim_gpu.kernels.__file__)).parent
+    written = sum(path.read_text().count("cuda.syncthreads()") for path in folder.glob("*.py"))
+    found = {(step.factory.partition(":")[0], line) for step in ALL for line in hunt.barriers(step)}
+    assert len(found) == written > 20
+
+
+class TestHunt:
+    pytestmark = needs_both
+
+    @pytest.mark.parametrize("order", ORDERS)
+    @pytest.mark.parametrize("shape", SHAPES, ids=str)
+    @pytest.mark.parametrize("variant", VARIANTS)
+    def test_the_kernels_are_right_in_every_order(self, variant: str, shape: tuple[int, int, bool], order: Order) -> None:
+        assert hunt.fault(case_of(variant, *shape), order=order) == ""
+
+    @pytest.mark.parametrize("variant", VARIANTS)
+    def test_every_barrier_is_necessary(self, variant: str) -> None:
+        assert hunt.idle([case_of(variant, *shape) for shape in SHAPES]) == []
+
+    def test_a_barrier_too_many_is_found(self) -> None:
+        case = case_of("flash2", *SHAPES[0])
+        twice = edits.edited(
+            steps_of(case)[0], ("        for j0 in range(0, end, Bc):", "        cuda.syncthreads()\n        for j0 in range(0, end, Bc):")
+        )
+        assert len(hunt.barriers(twice)) == len(hunt.barriers(steps_of(case)[0])) + 1
+        assert not hunt.missed(case, twice, hunt.barriers(twice)[0])
+
+    def test_threads_that_load_what_they_use_hide_a_missing_barrier(self) -> None:
+        """Why T is 24 here: with T = d a thread of this kernel meets only columns that it loaded itself."""
+        shown, hidden = (Case("flash2", 29, 16, 16, 16, threads, nk=37) for threads in (24, 16))
+        (step,) = steps_of(shown)
+        before_keys = hunt.barriers(step)[0]
+        assert hunt.missed(shown, step, before_keys)
+        assert not hunt.missed(hidden, step, before_keys)
+
+
+class TestScheduler:
+    pytestmark = needs_both
+
+    def test_threads_run_to_their_next_barrier_in_order(self) -> None:
+        body = """
+        Q[0, t, 0] = Q[0, 0, 0] + 1.0
+        cuda.syncthreads()
+        Q[0, t, 0] = Q[0, t, 0] + 10.0 * Q[0, 0, 0]"""
+        for order, first in (("forward", 5.0), ("reversed", 4.0)):
+            call = call_of(body)
+            call.arrays["Q"][:] = 3.0
+            with scheduled(order):  # type: ignore[arg-type]  # one of ORDERS
+                simulator.launch(call)
+            after = {"forward": [44.0, 445.0, 445.0, 445.0], "reversed": [44.0, 44.0, 44.0, 44.0]}[order]
+            assert call.arrays["Q"].ravel().tolist() == after, first
+
+    @pytest.mark.parametrize(
+        ("body", "line"),
+        [
+            ("        if t < 3:\n            cuda.syncthreads()", "3 threads wait at the barrier in line 6, and 1 of 4 have ended"),
+            (
+                "        if t == 0:\n            return\n        cuda.syncthreads()",
+                "3 threads wait at the barrier in line 7, and 1 of 4 have ended",
+            ),
+            (
+                "        if t < 3:\n            cuda.syncthreads()\n        else:\n            cuda.syncthreads()",
+                "4 threads wait at the barrier in line 6 and line 8, and 0 of 4 have ended",
+            ),
+        ],
+        ids=["divergent", "early return", "two barriers"],
+    )
+    @pytest.mark.parametrize("order", ORDERS)
+    def test_a_barrier_that_not_all_reach_is_refused(self, body: str, line: str, order: Order) -> None:
+        with scheduled(order), pytest.raises(Diverged, match=f"^kernel: {line}$"):
+            simulator.launch(call_of(body))
+
+    def test_shared_memory_is_nan_when_a_block_begins(self) -> None:
+        body = """
+        room = cuda.shared.array(4, float32)
+        Q[0, t, 0] = room[t]
+        room[t] = 1.0"""
+        call = call_of(body)
+        with scheduled():
+            simulator.launch(call)
+        assert np.isnan(call.arrays["Q"]).all()
+
+    def test_the_simulator_is_as_before_afterwards(self) -> None:
+        from iosim_gpu.cuda import cuda
+
+        kernel, kernelapi = cuda.simulator.kernel, cuda.simulator.kernelapi
+        before = kernel.BlockManager, kernelapi.threading, vars(kernelapi.FakeCUDAAtomic).copy(), kernel._get_kernel_context()
+        with scheduled("reversed"), pytest.raises(Diverged):
+            simulator.launch(call_of("        if t:\n            cuda.syncthreads()"))
+        assert (kernel.BlockManager, kernelapi.threading, vars(kernelapi.FakeCUDAAtomic).copy(), kernel._get_kernel_context()) == before
+
+    def test_what_a_thread_raises_is_what_the_launch_raises(self) -> None:
+        with scheduled(), pytest.raises(ZeroDivisionError):
+            simulator.launch(call_of("        cuda.syncthreads()\n        1 // (t - 2)"))
+
+
+@pytest.mark.needs_compiler
+def test_the_scheduler_needs_the_simulator() -> None:
+    with pytest.raises(BadInput, match="the simulator is off"), scheduled():
+        pass
+
+
+@pytest.mark.needs_simulator
+class TestEdits:
+    def test_a_text_that_is_there_twice_or_never_is_refused(self) -> None:
+        step = STEPS["flash2"][0]
+        for old, times in (("cuda.syncthreads()", 5), ("no such text", 0)):
+            with pytest.raises(
+                BadInput, match=rf"^an edit needs a text that the source of flash2 holds once; it holds '.*' {times} times$"
+            ):
+                edits.edited(step, (old, "pass"))
+
+    def test_only_the_kernels_own_functions_are_edited(self) -> None:
+        """A module may hold several kernels, of which only one is to change."""
+        scores, softmax, _ = STEPS["standard"]
+        line = "            S[head, i0 + r, j0 + c] = acc"
+        assert edits.source(scores).count("for j0 in range(0, S.shape[2], Bc):") == 2
+        with pytest.raises(BadInput, match="0 times"):
+            edits.edited(scores, ("for j0 in range(0, S.shape[2], Bc):", ""))
+        with pytest.raises(BadInput, match="0 times"):
+            edits.edited(softmax, (line, ""))

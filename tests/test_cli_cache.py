@@ -1,0 +1,111 @@
+"""``iosim cache``: two caches beside the scratchpad, in every form, and as a figure."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from iosim import Attention
+from iosim.cache import ORDERS, replay_cache
+from iosim.cli import main
+from iosim.plots.cliff import STYLES, cliff
+
+LINE = "cache flash --n 64 --d 8 --sram 2048 --blocks 8x8"
+
+
+def numbers(data: object) -> list[int]:
+    return [int(number) for number in np.asarray(data, dtype=float)]
+
+
+def answer(capsys: pytest.CaptureFixture[str], line: str) -> str:
+    assert main(line.split()) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+def test_the_document_holds_what_the_library_says(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(answer(capsys, f"{LINE} --sizes 256,320 --json"))
+    replays = {order: replay_cache("flash", Attention(n=64, d=8), sram=2048, blocks=(8, 8), order=order) for order in ORDERS}
+    assert [(row["order"], row["size"]) for row in found["caches"]] == [(order, size) for order in ORDERS for size in (256, 320)]
+    for row in found["caches"]:
+        replay = replays[row["order"]]
+        for name, moved in (("lru", replay.lru(row["size"])), ("set_associative", replay.set_associative(row["size"]))):
+            assert row[name] == {"reads": moved.reads, "writes": moved.writes}
+    first = replays["listing"]
+    assert found["scratchpad"] == {"reads": first.scratchpad.reads, "writes": first.scratchpad.writes}
+    assert found["held"] == first.held == 4 * 8 * 8 + 16
+    assert found["enough"] == {order: replay.enough for order, replay in replays.items()}
+
+
+def test_the_text_sets_both_caches_beside_the_scratchpad(capsys: pytest.CaptureFixture[str]) -> None:
+    text = answer(capsys, LINE)
+    replay = replay_cache("flash", Attention(n=64, d=8), sram=2048, blocks=(8, 8))
+    assert f"reads {replay.scratchpad.reads:,}, writes {replay.scratchpad.writes:,}; holds at most 272 words" in text
+    assert f"as few words as the scratchpad from {replay.enough:,} words on" in text
+    rows = [line.split() for line in text.splitlines() if line.strip().startswith("340 ")]
+    reads = replay.lru(340).reads
+    assert rows[0][:4] == ["340", "1.25", f"{reads:,}", f"{reads / replay.scratchpad.reads:.2f}"]
+    assert len(rows) == 2
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_rows_and_one_order(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = list(csv.DictReader(io.StringIO(answer(capsys, f"{LINE} --order first-use --ways 4 --sizes 256..512:128 --csv"))))
+    assert [(row["order"], row["size"], row["ways"]) for row in rows] == [("first-use", str(size), "4") for size in (256, 384, 512)]
+
+
+def test_sizes_in_bytes_hold_elements_of_the_inputs(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(answer(capsys, f"{LINE} --dtype float16 --sizes 1KiB --order listing --json"))
+    assert [row["size"] for row in found["caches"]] == [512]
+
+
+def test_a_file_holds_what_would_be_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    printed = answer(capsys, f"{LINE} --json")
+    assert answer(capsys, f"{LINE} --json --out {tmp_path / 'caches.json'}") == ""
+    assert (tmp_path / "caches.json").read_text(encoding="utf-8") == printed
+
+
+def test_the_figure_shows_both_orders(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(f"{LINE} --plot {tmp_path / 'cliff.svg'}".split()) == 0
+    assert capsys.readouterr().err == f"iosim: wrote {tmp_path / 'cliff.svg'}\n"
+    assert b"</svg>" in (tmp_path / "cliff.svg").read_bytes()
+    replays = [replay_cache("flash", Attention(n=64, d=8), sram=2048, blocks=(8, 8), order=order) for order in ORDERS]
+    axes = cliff(replays, [200, 300, 400, 500]).axes[0]
+    for replay in replays:
+        line, marks = (drawn for drawn in axes.lines if drawn.get_color() == STYLES[replay.order].colour)
+        assert numbers(marks.get_ydata()) == [replay.set_associative(size).reads for size in (200, 300, 400, 500)]
+        places = numbers(line.get_xdata())
+        assert (places[0], places[-1]) == (200, 500)
+        assert numbers(line.get_ydata()) == [replay.lru(size).reads for size in places]
+        assert replay.enough in places
+    assert "words" in axes.get_xlabel()
+    assert "words" in axes.get_ylabel()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("cache", "cache needs a kernel"),
+        (f"{LINE} --sizes 4", "a cache of 4 words has no set of 8 ways; ask for at least 8 words"),
+        (f"{LINE} --ways 0", "--ways must be a whole number from 1"),
+        (f"{LINE} --order random", "'random' is not one of 'listing', 'first-use'"),
+        (f"{LINE} --plot f.png --sizes 300", "give a replay and two sizes or more"),
+        ("cache flash2 --n 8192 --blocks 16x16", "262,144 tiles takes minutes"),
+        (f"{LINE} --json --csv", "two forms of one answer"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(line.split()) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert message in err
+    assert list(tmp_path.iterdir()) == []

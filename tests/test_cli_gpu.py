@@ -1,0 +1,346 @@
+"""``iosim gpu``: one line where CUDA is absent or broken, a verdict that can fail, and no CUDA package in any other command."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from iosim import theory
+from iosim.cli import main
+from iosim.cli.gpu import PAGES
+from iosim.cli.gpu_asked import model_differs
+from iosim.errors import BadInput
+from iosim_gpu import children, defaults, environment, judge
+from iosim_gpu.case import Case
+from iosim_gpu.moved import Measured, Moved
+from iosim_gpu.wire import Job
+
+Call = Callable[[str], tuple[int, str, str]]
+Meter = Callable[[Job], Measured]
+
+SMALL = "--n 9 --d 4 --blocks 4x3 --threads 8"
+INSTALL = 'pip install "iosim[gpu]"'
+needs_numba = pytest.mark.skipif(find_spec("numba_cuda") is None, reason=f"measures CUDA kernels: {INSTALL}")
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    monkeypatch.chdir(tmp_path)
+
+    def run(line: str) -> tuple[int, str, str]:
+        status = main(line.split())
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
+def perfect(job: Job) -> Measured:
+    """What a meter without fault measures of a kernel without fault; the emulator sees transactions, too."""
+    case, seen = job.case, (7, 8) if job.meter == "emulator" else (None, None)
+    arrays = {name: Moved(words.reads, words.writes, 0, *seen) for name, words in case.predicted().items()}
+    outputs: dict[str, Any] = {name: value.astype(np.float32) for name, value in judge.truth(case, judge.inputs(case))[0].items()}
+    if "l" in arrays:
+        lse = outputs.pop("LSE")
+        outputs |= {"m": np.where(np.isneginf(lse), 0, lse), "l": np.where(np.isneginf(lse), 0, 1)}
+    return Measured(job.meter, arrays, outputs)
+
+
+@pytest.fixture
+def meter(monkeypatch: pytest.MonkeyPatch) -> Callable[[Meter], None]:
+    """Let a function take the place of all meters, and of their processes."""
+
+    def put(found: Meter) -> None:
+        def measure(jobs: Sequence[Job], processes: int) -> Iterator[tuple[Job, Measured]]:
+            yield from ((job, found(job)) for job in reversed(jobs))
+
+        monkeypatch.setattr(environment, "installed", lambda: None)
+        monkeypatch.setattr(children, "measure", measure)
+
+    return put
+
+
+def test_what_is_equal_is_told_and_passes(call: Call, meter: Callable[[Meter], None]) -> None:
+    meter(perfect)
+    status, out, err = call("gpu check")
+    assert (status, err) == (0, "")
+    cases = defaults.cases()
+    assert f"All {3 * len(cases)} runs ({len(cases)} cases x simulator, counters, emulator) equal the model to the element" in " ".join(
+        out.split()
+    )
+    assert sum(" =          =         =         " in line for line in out.splitlines()) == len(cases)
+    assert max(map(len, out.splitlines())) <= 100
+    assert "DIFFERS" not in out
+
+
+def test_a_case_of_ones_own_is_measured_with_every_kernel(call: Call, meter: Callable[[Meter], None]) -> None:
+    meter(perfect)
+    status, out, _ = call(f"gpu check {SMALL} --nk 7 --batch 2 --heads 3 --causal --seed 5 --block-mask dense --json")
+    assert status == 0
+    found = json.loads(out)
+    assert [case["kernel"] for case in found["cases"]] == ["standard", "flash", "flash2", "block-sparse", *["flash2-backward"] * 2]
+    for case in found["cases"]:
+        asked = {"n": 9, "nk": 7, "d": 4, "batch": 2, "heads": 3, "causal": True, "block_rows": 4, "block_cols": 3, "threads": 8, "seed": 5}
+        assert {name: case[name] for name in asked} == asked
+    assert [case["dq_pass"] for case in found["cases"]] == [None] * 4 + ["shared", "own"]
+
+
+def test_json_has_exact_integers_and_csv_the_same_rows(call: Call, meter: Callable[[Meter], None]) -> None:
+    meter(perfect)
+    found = json.loads(call(f"gpu check --kernel flash2 {SMALL} --json")[1])
+    assert (found["arch"], found["meters"], found["equal"], found["failures"]) == ("sm_90", ["simulator", "counters", "emulator"], True, [])
+    case = Case("flash2", 9, 4, 4, 3, 8)
+    by_array = {row["array"]: row for row in found["rows"] if row["meter"] == "emulator"}
+    assert {name: (row["predicted_reads"], row["measured_writes"]) for name, row in by_array.items()} == {
+        name: (words.reads, words.writes) for name, words in case.predicted().items()
+    }
+    assert all(type(row[name]) is int for row in found["rows"] for name in ("measured_reads", "predicted_writes"))
+    assert (by_array["Q"]["max_error"], by_array["Q"]["within"], by_array["Q"]["sectors"]) == (None, None, 7)
+    assert (by_array["O"]["equal"], by_array["O"]["within"]) == (True, True)
+    assert by_array["O"]["max_error"] < by_array["O"]["bound"]
+    rows = list(csv.DictReader(io.StringIO(call(f"gpu check --kernel flash2 {SMALL} --csv")[1])))
+    assert [row["array"] for row in rows] == [row["array"] for row in found["rows"]]
+    assert rows[0].keys() == found["rows"][0].keys()
+
+
+def spoilt(name: str, meter: str = "emulator", **change: int) -> Meter:
+    """A meter that measures one array differently."""
+
+    def measure(job: Job) -> Measured:
+        found = perfect(job)
+        if job.meter == meter and name in found.arrays:
+            was = found.arrays[name]
+            found.arrays[name] = replace(was, **{kind: getattr(was, kind) + by for kind, by in change.items()})
+        return found
+
+    return measure
+
+
+@pytest.mark.parametrize("form", ["", "--json", "--csv", "--arrays"])
+def test_one_element_too_many_exits_with_1_and_names_it(call: Call, meter: Callable[[Meter], None], form: str) -> None:
+    meter(spoilt("V", loads=1))
+    status, out, err = call(f"gpu check --kernel flash2 {SMALL} {form}")
+    assert status == 1
+    assert err == "iosim: flash2 9x9 d4 4x3 T8: V is read 109 times by the emulator, and 108 times are predicted\n"
+    if form in ("", "--arrays"):
+        assert "109 read, 0 written" in out
+        assert "1 of 1 case DIFFER, in 3 runs" in out
+    if form == "--json":
+        assert json.loads(out)["equal"] is False
+        assert json.loads(out)["failures"] == [err.removeprefix("iosim: ").rstrip()]
+
+
+def test_the_first_of_many_failures_is_named_in_the_order_of_the_cases(call: Call, meter: Callable[[Meter], None]) -> None:
+    meter(spoilt("Q", "simulator", loads=-2))
+    status, out, err = call(f"gpu check {SMALL}")
+    assert status == 1
+    assert err.startswith("iosim: standard 9x9 d4 4x3 T8: Q is read 34 times by the simulator, and 36 times are predicted (and 5 more)")
+    assert out.count("DIFFERS") == 6
+    assert "6 of 6 cases DIFFER" in out
+
+
+def test_an_error_beyond_its_bound_exits_with_1(call: Call, meter: Callable[[Meter], None]) -> None:
+    def wrong(job: Job) -> Measured:
+        found = perfect(job)
+        found.outputs["O"] = np.asarray(found.outputs["O"], np.float32) + np.float32(1e-3)
+        return found
+
+    meter(wrong)
+    status, out, err = call(f"gpu check --kernel flash2 --meter counters {SMALL}")
+    assert status == 1
+    assert err.startswith("iosim: flash2 9x9 d4 4x3 T8: O is 1.0e-03 from the float64 oracle's under the counters, above the bound")
+    assert "1.0e-03" in out
+
+
+def test_arrays_are_listed_where_they_are_asked_for(call: Call, meter: Callable[[Meter], None]) -> None:
+    meter(perfect)
+    shown = call(f"gpu check --kernel flash2-backward --dq-pass own --arrays {SMALL}")[1]
+    lines = [line.split() for line in shown.partition("array ")[2].splitlines()]
+    assert [line[0] for line in lines if len(line) > 6 and line[3:6] == ["=", "=", "="]] == list(
+        Case("flash2-backward", 9, 4, 4, 3, 8, dq_pass="own").predicted()
+    )
+    assert "requests  sectors" in shown
+    without = call(f"gpu check --kernel flash2 --meter counters --arrays {SMALL}")[1]
+    assert "sectors" not in without
+
+
+def test_the_models_own_count_is_asked_too(call: Call, meter: Callable[[Meter], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A closed form that is wrong in the same way as all meters is caught by counting the listing."""
+    meter(perfect)
+    right = theory.predict
+
+    def one_word_more(*asked: Any) -> dict[str, theory.Moved]:
+        return {name: moved + theory.Moved(reads=1) for name, moved in right(*asked).items()}
+
+    monkeypatch.setattr(theory, "predict", one_word_more)
+    status, out, err = call(f"gpu check --kernel flash2 {SMALL}")
+    assert status == 1
+    assert "iosim's count of the listing" in err
+    assert "DIFFERS" in out
+
+
+@pytest.mark.parametrize("case", defaults.cases(), ids=lambda case: f"{case.kernel} {case.name}")
+def test_the_default_cases_are_predicted_as_the_listings_are_counted(case: Case) -> None:
+    assert model_differs(case) is None
+
+
+WRONG = {
+    "gpu nonsense": ["'nonsense'", "check, info, compile"],
+    "gpu check --kernel flsh": ["'flsh'", "standard, flash, flash2, block-sparse, flash2-backward"],
+    "gpu check --meter clock": ["'clock'", "simulator, counters, emulator, device"],
+    "gpu check --arch sm_12": ["sm_12", "sm_90"],
+    "gpu check --n 0": ["--n", "whole number"],
+    "gpu check --threads 2000": ["--threads", "1024"],
+    "gpu check --blocks 8": ["--blocks", "BRxBC"],
+    "gpu check --jobs 0": ["--jobs"],
+    "gpu check --kernel flash2 --block-mask dense": ["flash2", "--block-mask"],
+    "gpu check --kernel flash --dq-pass own": ["flash", "--dq-pass"],
+    "gpu check --kernel block-sparse --block-mask locl:1": ["'locl:1'"],
+    "gpu check --json --csv": ["--json", "--csv"],
+    "gpu check --sram 100": ["--sram", "iosim gpu check --help"],
+    "gpu compile": ["compile needs a kernel", "flash2-backward"],
+    "gpu compile fash2": ["'fash2'", "flash2"],
+    "gpu compile flash2 --ptx nowhere/x.ptx": ["nowhere", "folder"],
+    "gpu compile flash2 --blocks": ["--blocks"],
+}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_what_is_wrong_gets_one_line_that_says_what_would_work(call: Call, meter: Callable[[Meter], None], line: str) -> None:
+    meter(perfect)
+    status, out, err = call(line)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert [part for part in WRONG[line] if part not in err] == []
+
+
+def test_help(call: Call) -> None:
+    status, out, _ = call("gpu")
+    assert status == 0
+    for page in PAGES:
+        assert f"\n  {page} " in out
+        status, told, err = call(f"gpu {page} --help")
+        assert (status, err) == (0, "")
+        assert f"iosim gpu {page}" in told
+
+
+def test_info_says_what_can_be_done(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    for lacking, able in {"NVVM": [True, False, True, False], "numba": [False, False, True, False], "": [True] * 4}.items():
+        parts = tuple(environment.Part(name, name != lacking, "told") for name in environment.REMEDIES)
+        monkeypatch.setattr("iosim.cli.gpu_info.parts", lambda parts=parts: parts)
+        monkeypatch.setattr("iosim.cli.gpu_info.backend", lambda: environment.Backend("none", "why"))
+        status, out, _ = call("gpu info --json")
+        found = json.loads(out)
+        assert status == 0
+        assert [part["part"] for part in found["parts"] if not part["found"]] == ([lacking] if lacking else [])
+        assert list(found["able"].values()) == able
+        text = call("gpu info")[1]
+        assert ("want of" in text) == bool(lacking)
+        assert (INSTALL in text) == bool(lacking)
+
+
+def python(code: str, folder: Path, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """An interpreter of its own, started where nothing lies about to be imported."""
+    command, env = [sys.executable, "-c", code, *args], {**os.environ, **variables}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+ABSENT = "import sys; sys.modules.update(dict.fromkeys(['numba', 'numba_cuda', 'cupy', 'cuda']));"
+RUN = "from iosim.cli import main; sys.exit(main(sys.argv[1:]))"
+ALL = """
+import contextlib, io, sys
+from iosim.cli import main
+lines = ["run flash2 --n 64", "curve --n 64,128", "compare --n 64", "explain flash2 --n 64", "tiles --n 64", "devices",
+    "trace flash2 --n 16", "paper fig2", "gpu"]
+with contextlib.redirect_stdout(io.StringIO()):
+    found = [line for line in lines if main(line.split())]
+print(found, {"numba", "numba_cuda", "cupy", "cuda", "iosim_gpu"} & sys.modules.keys())
+"""
+
+
+def broken_numba(folder: Path) -> str:
+    """A folder with a numba and a cupy that raise when they are imported."""
+    for name in ("numba", "numba_cuda", "cupy"):
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text("raise RuntimeError('half installed')\n", encoding="utf-8")
+    return str(folder)
+
+
+def test_no_other_command_needs_or_loads_cuda(tmp_path: Path) -> None:
+    done = python("import sys\n" + ALL, tmp_path, PYTHONPATH=broken_numba(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[] set()\n", "")
+
+
+@pytest.mark.parametrize("line", ["gpu check", f"gpu check --meter emulator {SMALL}", "gpu compile flash2"])
+def test_without_numba_one_line_says_what_to_install(tmp_path: Path, line: str) -> None:
+    done = python(ABSENT + RUN, tmp_path, *line.split())
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "numba" in done.stderr
+    assert INSTALL in done.stderr
+
+
+@pytest.mark.parametrize("line", ["gpu check", "gpu compile flash2"])
+def test_a_broken_numba_counts_as_none(tmp_path: Path, line: str) -> None:
+    done = python("import sys;" + RUN, tmp_path, *line.split(), PYTHONPATH=broken_numba(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "half installed" in done.stderr
+    assert INSTALL in done.stderr
+
+
+@pytest.mark.parametrize("broken", [True, False])
+def test_info_works_without_numba(tmp_path: Path, broken: bool) -> None:
+    variables = {"PYTHONPATH": broken_numba(tmp_path)} if broken else {}
+    for form in ("--json", ""):
+        done = python(("import sys;" if broken else ABSENT) + RUN, tmp_path, "gpu", "info", *form.split(), **variables)
+        assert (done.returncode, done.stderr) == (0, "")
+        if form:
+            found = {part["part"]: part for part in json.loads(done.stdout)["parts"]}
+            assert (found["numba"]["found"], found["numba"]["remedy"]) == (False, INSTALL)
+            assert ("half installed" in found["numba"]["detail"]) == broken
+            assert json.loads(done.stdout)["backend"] == "none"
+
+
+def test_a_numba_that_is_found_only_here_is_told_by_the_processes(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> Iterator[tuple[Job, Measured]]:
+        raise BadInput(f"to simulate needs numba, which does not work here (no): {INSTALL}")
+
+    monkeypatch.setattr(environment, "installed", lambda: None)
+    monkeypatch.setattr(children, "measure", refuse)
+    assert call("gpu check") == (2, "", f"iosim: to simulate needs numba, which does not work here (no): {INSTALL}\n")
+
+
+@needs_numba
+def test_the_real_kernels_are_measured_with_every_meter(call: Call) -> None:
+    status, out, err = call("gpu check --kernel flash2 --n 9 --nk 7 --d 4 --blocks 4x3 --threads 8 --causal --json")
+    assert (status, err) == (0, "")
+    found = json.loads(out)
+    assert {row["meter"] for row in found["rows"]} == {"simulator", "counters", "emulator"}
+    assert all(row["equal"] and row["within"] is not False for row in found["rows"])
+    assert {row["array"] for row in found["rows"] if row["within"]} == {"O", "LSE"}
+
+
+@needs_numba
+def test_a_kernel_is_compiled(call: Call) -> None:
+    status, out, err = call("gpu compile flash2 --blocks 8x8 --d 16 --threads 32 --arch sm_80 --ptx k.ptx --json")
+    if status == 2:
+        pytest.skip(err)
+    (step,) = json.loads(out)["steps"]
+    assert step["spill_stores"] == step["spill_loads"] == step["local_bytes"] == 0
+    assert 16 <= step["registers"] <= 128
+    text = Path("k.ptx").read_text(encoding="utf-8")
+    assert ".target sm_80\n" in text
+    assert text.count("\n") == step["ptx_lines"]
+    status, _, err = call("gpu compile flash2 --blocks 64x64")
+    assert status == 2
+    assert "would fit" in err
