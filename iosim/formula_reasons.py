@@ -49,7 +49,7 @@ def moved(array: Traffic, move: Move) -> int:
 
 
 def why(tried: Sequence[Tried], moves: Sequence[tuple[str, Move]]) -> str | None:
-    """The likely reason for the differences, in one line; None where none of the usual ones explains all of them.
+    """The likely reason for differences, of which there is one at least, in one line; None where none of the usual ones explains all.
 
     ``moves`` are those that the count is made of.
     """
@@ -102,10 +102,9 @@ def shape(tried: Sequence[Tried]) -> str | None:
 
 
 def only_where(tried: Sequence[Tried], test: Callable[[Tried], bool]) -> int:
-    """At how many points the test holds, if the formula holds at all of them and not at all others; else 0."""
+    """At how many points the test holds, if the formula holds at all of them, so that it fails at others only; else 0."""
     inside = [one.agrees for one in tried if test(one)]
-    outside = [one.agrees for one in tried if not test(one)]
-    return len(inside) if inside and outside and all(inside) and not all(outside) else 0
+    return len(inside) if all(inside) else 0
 
 
 def left_out(tried: Sequence[Tried], moves: Sequence[tuple[str, Move]]) -> str | None:

@@ -101,6 +101,15 @@ def test_steps_are_where_the_curve_falls(steps: list[tuple[str, tuple[str, tuple
     assert all(profile.moved(size).words >= profile.moved(size + 1).words for size in range(60))
 
 
+def test_words_of_one_region_may_have_different_distances() -> None:
+    """A column is read between two reads of the whole array: its upper words were touched before words of the other column, row by row."""
+    steps: list[Step] = [("load", "A", ((0, 2), (0, 2))), ("load", "A", ((0, 2), (0, 1)))]
+    found = touches([event("input", "A", (0, 2), (0, 2)), *(event(kind, name, *box) for kind, name, box in steps)])
+    words = list(addresses(steps, {"A": (2, 2)}))
+    assert [found.lru().moved(size) for size in range(1, 6)] == [plain_lru(words, size) for size in range(1, 6)]
+    assert found.lru().moved(3) == Moved(5, 0)
+
+
 def test_a_store_fetches_nothing_and_goes_to_hbm_once_it_is_replaced() -> None:
     store = [event("output", "O", (0, 4)), event("input", "X", (0, 4)), event("store", "O", (0, 4)), event("store", "O", (0, 4))]
     assert touches(store).lru().moved(4) == Moved(0, 4)

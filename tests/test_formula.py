@@ -257,6 +257,7 @@ def test_right_formulas_hold(kernel: str, text: str, options: dict[str, object])
         ("flash2", FLASH2.replace("d + d_v)", "2*d)") + "+ 0*d_v", {}, "where d = d_v, not elsewhere"),
         ("flash", "N*d + N^2/M", {}, None),
         ("flash", "N*sqrt(N)", {}, None),
+        ("flash2", f"{FLASH2_SQUARE} + 1/2", {}, None),
     ],
 )
 def test_wrong_formulas_fail_first_where_they_do_and_for_the_likely_reason(

@@ -110,12 +110,12 @@ def measure(jobs: Sequence[Job], processes: int = 2) -> Iterator[tuple[Job, Meas
 
 
 def batches(jobs: Sequence[Job], processes: int) -> list[Child]:
-    """Who measures what: the kinds apart, each in as many parts as there are processes for it, what is compiled once in one of them."""
+    """Who measures what: the kinds apart, and what is compiled once in one part. Compiling takes longest, so it is in more parts."""
     children = []
     for simulated in (True, False):
         mine = [job for job in jobs if (job.meter in SIMULATED) == simulated]
         variants = list(dict.fromkeys(_variant(job) for job in mine))
-        parts = min(len(variants), max(1, processes // 2))
+        parts = min(len(variants), max(1, processes // 2) if simulated else processes)
         for part in range(parts):
             own = set(variants[part::parts])
             children.append(Child([job for job in mine if _variant(job) in own], simulated))

@@ -15,7 +15,7 @@ from iosim.tables import words
 
 STYLES = {"listing": Style("#D55E00", "s"), "first-use": Style("#0072B2", "o")}
 NAMES = {"listing": "fetched where the listing loads", "first-use": "fetched at first use"}
-ABOVE = 1.08  # of the highest point: where the axis ends
+ABOVE = 1.25  # of the highest point: where the axis ends, with room for the names
 
 
 def cliff(replays: Sequence[CacheReplay], sizes: Sequence[int], subtitle: str = "") -> Figure:
@@ -73,18 +73,18 @@ def scratchpad(axes: Axes, replay: CacheReplay, low: int, high: int) -> None:
     axes.plot([low, high], [reads, reads], color=INK, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
     axes.text(high, reads * 0.97, f"the scratchpad reads {words(reads)}", fontsize=9, color=INK, ha="right", va="top")
     if low <= held <= high:
-        axes.axvline(held, color=QUIET, linewidth=1.0, linestyle=(0, (1, 2)), zorder=1)
+        axes.axvline(held, ymax=0.84, color=QUIET, linewidth=1.0, linestyle=(0, (1, 2)), zorder=1)
         text = f" the scratchpad holds {held:,} words\n of loaded regions at once"
         axes.text(held, axes.get_ylim()[1] * 0.03, text, fontsize=9, color=QUIET, va="bottom")
 
 
 def label(axes: Axes, replays: Sequence[CacheReplay]) -> None:
-    """Name the orders and the two kinds of cache at the upper right, where reads have fallen, and say from where on each is harmless."""
+    """Name the orders above the highest point, with the size from which each is harmless, and the two kinds of cache."""
     for place, replay in enumerate(replays):
-        text = f"{NAMES[replay.order]}:\nas the scratchpad from {replay.enough:,} words on"
+        text = f"{NAMES[replay.order]}: as the scratchpad from {replay.enough:,} words on"
+        colour = STYLES[replay.order].colour
         axes.text(
-            0.99, 0.98 - 0.13 * place, text, transform=axes.transAxes, fontsize=9, color=STYLES[replay.order].colour,
-            fontweight="bold", ha="right", va="top",
-        )  # fmt: skip
+            0.99, 0.97 - 0.06 * place, text, transform=axes.transAxes, fontsize=9, color=colour, fontweight="bold", ha="right", va="top"
+        )
     kinds = f"line: fully associative; hollow: {replays[0].ways} ways"
     axes.text(1, 1.025, kinds, transform=axes.transAxes, fontsize=9, color=QUIET, ha="right")

@@ -30,11 +30,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if os.environ.get("IOSIM_REQUIRE_NUMBA", "0") not in ("", "0"):
-        needs("simulate" if simulated() else "compile")
+        require()
     for item in items:
         for name in MARKS:
             if item.get_closest_marker(name) is not None and (reason := absent(name)):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def require() -> None:
+    try:
+        needs("simulate")
+        needs("simulate" if simulated() else "compile")
+    except BadInput as missing:
+        raise pytest.UsageError(f"IOSIM_REQUIRE_NUMBA is set, but {missing}") from missing
 
 
 @cache

@@ -168,7 +168,8 @@ def test_every_job_is_in_one_batch_of_its_kind(processes: int) -> None:
     found = batches(JOBS, processes)
     assert sorted(JOBS.index(job) for child in found for job in child.jobs) == list(range(len(JOBS)))
     assert all((job.meter in children.SIMULATED) == child.simulated for child in found for job in child.jobs)
-    assert len(found) <= max(2, processes)
+    assert len(found) <= 2 * processes
+    assert all(child.jobs for child in found)
 
 
 def acting(script: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The one script for a GPU machine, tried without one: its parts, their processes and their verdicts, with stand-ins for what needs a GPU."""
+"""The one script for a GPU machine, tried without one: its parts, their processes, its verdicts; stand-ins for what needs a GPU."""
 
 from __future__ import annotations
 

@@ -114,6 +114,15 @@ def test_counters_emulated(variant: str, tiling: Tiling, data: st.DataObject) ->
 
 
 @pytest.mark.needs_compiler
+def test_transactions_of_whole_warps() -> None:
+    """A warp that loads 32 neighbouring words asks once, for four sectors of 32 bytes; 16 rows of LSE take one request and two sectors."""
+    found = emulator.measure(Case("flash2", 32, 8, 16, 16, 32)).arrays
+    assert found["K"] == Moved(loads=512, sectors=64, requests=16)
+    assert found["O"] == Moved(stores=256, sectors=32, requests=8)
+    assert found["LSE"] == Moved(stores=32, sectors=4, requests=2)
+
+
+@pytest.mark.needs_compiler
 def test_another_architecture_moves_the_same() -> None:
     case = Case("flash2", 19, 5, 4, 6, 24, nk=23, causal=True)
     found = [emulator.measure(case, arch=arch) for arch in ("sm_80", "sm_90")]

@@ -275,6 +275,14 @@ def test_lanes_that_take_no_part_do_no_harm() -> None:
     assert a.tolist() == [20, -1, 14, 11]  # a register that was never written has all its bits set
 
 
+def test_a_guard_leaves_the_other_lanes_what_they_had() -> None:
+    body = """mov.u32 %r0, %tid.x; mul.wide.s32 %rd0, %r0, 4; add.s64 %rd1, %A, %rd0; mov.u32 %r1, 7; mov.u32 %r2, 9;
+    setp.lt.s32 %p0, %r0, 2; @%p0 mov.u32 %r1, 8; @!%p0 ld.global.u32 %r2, [%A]; add.s32 %r3, %r1, %r2; st.global.u32 [%rd1], %r3;"""
+    a = np.full(4, 1, np.int32)
+    _run(kernel_text(body, arrays=["A"]), ("A", a), threads=4)
+    assert a.tolist() == [17, 17, 8, 8]
+
+
 @pytest.mark.parametrize("opcode", ["div.s32", "rem.u32", "div.u64", "rem.s64"])
 def test_integer_division_by_zero(opcode: str) -> None:
     register = "%r" if opcode.endswith("32") else "%rd"

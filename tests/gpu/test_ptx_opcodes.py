@@ -63,10 +63,10 @@ def _examples(kind: str, *, few: bool) -> list[Number]:
         wanted = [0, 1, 2, 3, 7, -1, -2, -7, edge, edge - 1, edge + 1, 0x5DEECE66D]
         wanted += [chance.randrange(2 * edge) for _ in range(0 if few else 12)]
         return sorted({_wrapped(value, kind) for value in wanted})
-    special = [0.0, -0.0, 1.0, -1.0, 1.5, 0.1, -2.5, 3.5, 1e-40, -1e-42, 1e-20, 3e38, -7e9, 2.0**31, 2.0**63, math.inf, -math.inf, math.nan]
-    drawn = [_float_of(chance.getrandbits(_bits(kind)), kind) for _ in range(0 if few else 12)]
-    near = [chance.uniform(-4, 4) for _ in range(2 if few else 6)]
-    return [_float_of(_pattern(_clipped(x, kind), kind), kind) for x in special[: 18 if not few else 14 : 1] + drawn + near]
+    special = [0.0, -0.0, 1.0, -1.0, 1.5, 0.1, -2.5, math.inf, -math.inf, math.nan, 1e-40, -1e-42, 2.0**-126, 3e38]
+    more = [3.5, 1e-20, -7e9, 2.0**31, 2.0**63, *(_float_of(chance.getrandbits(_bits(kind)), kind) for _ in range(8))]
+    near = [chance.uniform(-4, 4) for _ in range(2 if few else 4)]
+    return [_float_of(_pattern(_clipped(x, kind), kind), kind) for x in special + near + ([] if few else more)]
 
 
 def _clipped(x: float, kind: str) -> float:
@@ -381,7 +381,7 @@ def _inputs(opcode: str, case: Case) -> list[tuple[Number, ...]]:
         drawn = [each for each in drawn if each[1] != 0]
     if opcode.startswith("sh"):
         drawn += list(itertools.product(_examples(case.sources[0], few=False), range(70)))
-    return random.Random(opcode).sample(drawn, min(len(drawn), 400))
+    return random.Random(opcode).sample(drawn, min(len(drawn), 1024))
 
 
 def _is_close(bits: int, expected: int) -> bool:

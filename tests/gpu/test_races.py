@@ -74,7 +74,7 @@ class TestHunt:
             steps_of(case)[0], ("        for j0 in range(0, end, Bc):", "        cuda.syncthreads()\n        for j0 in range(0, end, Bc):")
         )
         assert len(hunt.barriers(twice)) == len(hunt.barriers(steps_of(case)[0])) + 1
-        assert not hunt.missed(case, twice, hunt.barriers(twice)[0])
+        assert hunt.idle([case, case_of("flash2", *SHAPES[1])], [twice]) == [f"{twice.factory}: line {hunt.barriers(twice)[0]}"]
 
     def test_threads_that_load_what_they_use_hide_a_missing_barrier(self) -> None:
         """Why T is 24 here: with T = d a thread of this kernel meets only columns that it loaded itself."""
@@ -139,6 +139,20 @@ class TestScheduler:
         with scheduled("reversed"), pytest.raises(Diverged):
             simulator.launch(call_of("        if t:\n            cuda.syncthreads()"))
         assert (kernel.BlockManager, kernelapi.threading, vars(kernelapi.FakeCUDAAtomic).copy(), kernel._get_kernel_context()) == before
+
+    def test_no_thread_is_left_inside_a_kernel_that_failed(self) -> None:
+        body = """
+        try:
+            cuda.syncthreads()
+            1 // (t - 2)
+            cuda.syncthreads()
+        finally:
+            Q[0, t, 0] = 7.0"""
+        call = call_of(body)
+        with scheduled(), pytest.raises(ZeroDivisionError) as kept:
+            simulator.launch(call)
+        assert kept.value is not None  # and with it all that the failed thread held
+        assert call.arrays["Q"].ravel().tolist() == [7.0] * 4
 
     def test_what_a_thread_raises_is_what_the_launch_raises(self) -> None:
         with scheduled(), pytest.raises(ZeroDivisionError):

@@ -173,7 +173,7 @@ def to_integer(rounding: Callable[[Lanes], Lanes], source: np.dtype[Any], target
     NaN gives zero from float32 to 32 bits, and otherwise the top bit alone.
     """
     limits = np.iinfo(target)
-    beyond = float(limits.max) + (1 if target.itemsize < 8 else 0)  # 2^31, 2^32, 2^63 or 2^64, exact in float64
+    beyond = float(limits.max)  # of 64 bits one more, which is as good: no float64 lies between
     of_nan = 0 if source.itemsize < 8 and target.itemsize < 8 else 1 << (8 * target.itemsize - 1)
     nan = np.array(of_nan, f"u{target.itemsize}").view(target)
 

@@ -35,21 +35,21 @@ def without(step: Step, line: int) -> Step:
     return rewritten(step, "\n".join(lines))
 
 
-def idle(cases: Iterable[Case], orders: Sequence[Order] = ORDERS) -> list[str]:
-    """Barriers of the cases' kernels that no case misses when they are taken away, as ``flash2: line 48``."""
+def idle(cases: Iterable[Case], steps: Sequence[Step] | None = None) -> list[str]:
+    """Barriers that none of ``cases`` misses when they are taken away from its kernel, or from ``steps``: module, function and line."""
     tried: dict[tuple[str, int], bool] = {}
     for case in cases:
-        for step in steps_of(case):
+        for step in steps_of(case) if steps is None else steps:
             for line in barriers(step):
                 key = step.factory, line
-                tried[key] = tried.get(key) or missed(case, step, line, orders)
+                tried[key] = tried.get(key) or missed(case, step, line)
     return [f"{factory}: line {line}" for (factory, line), found in tried.items() if not found]
 
 
-def missed(case: Case, step: Step, line: int, orders: Sequence[Order] = ORDERS) -> bool:
+def missed(case: Case, step: Step, line: int) -> bool:
     """Whether ``case`` goes wrong, in some order of its threads, when ``step`` lacks the barrier in ``line``."""
     steps = swapped(steps_of(case), without(step, line))
-    return any(fault(case, steps, order) for order in orders)
+    return any(fault(case, steps, order) for order in ORDERS)
 
 
 def fault(case: Case, steps: Sequence[Step] | None = None, order: Order = "forward") -> str:

@@ -12,8 +12,7 @@ Only *normal* pebblings are followed. Each rule below turns any pebbling into on
   has been. Nothing needs it any more: its pebble is taken away and it is marked blue, so that states that differ in it are one.
 - *Forced.* (1) u and v are computed once, u is red and not blue, v can be computed and is the last to need u, and fits over u or in
   free room: v is computed. From then on v stands wherever u would have stood, at u's price. (2) The same for an output that nobody
-  reads, which need not stand anywhere; here u may be blue, and free room alone is enough. (3) A vertex that may be recomputed, and
-  can be, is computed into free room: a state with one more red pebble, which may be dropped for nothing, can do all that it could.
+  reads, which need not stand anywhere; here u may be blue, and free room alone is enough.
 - *Symmetric* states, equal after a renumbering that changes nothing, are one state.
 
 The *floor* under what is still to be paid: a store for each unstored output, and a load for each input, and each blue vertex computed
@@ -57,8 +56,8 @@ class Game:
 
     def start(self) -> States:
         """The one state in which nothing has happened."""
-        zero, origin = np.zeros(1, np.uint64), np.zeros(1, np.intp)
-        return States(zero, zero | self.inputs, np.zeros(1, np.int16), origin, np.full(1, -1, np.int8), zero)
+        zero = np.zeros(1, np.uint64)
+        return States(zero, zero | self.inputs, np.zeros(1, np.int16), np.full(1, -1, np.intp), np.full(1, -1, np.int8), zero)
 
     def finished(self, states: States) -> Truth:
         """Where every output is in slow memory."""
@@ -78,6 +77,10 @@ class Game:
         """What one step leads to, forced steps included, where spent and floor stay below ``below``; ``parent`` is a row of ``states``."""
         return self.symmetries.smallest(self.forced(self.promising(distinct(self.settled(self.steps(states, below))), below)))
 
+    def tidied(self, states: States) -> States:
+        """Steps settled, forced on and numbered canonically, row by row: what :meth:`after` does, and nothing left out."""
+        return self.symmetries.smallest(self.forced(self.settled(states)))
+
     def promising(self, states: States, below: int) -> States:
         """Those that may still end below ``below``."""
         return states.at(states.spent + self.floor(states) < below)
@@ -93,33 +96,36 @@ class Game:
 
     def settled(self, states: States) -> States:
         """Done vertices without a red pebble and marked blue."""
-        done = self._handled(states)[0]
+        done = self._done(states)
         return replace(states, red=states.red & ~done, blue=states.blue | done)
 
     def forced(self, states: States) -> States:
         """The states after every forced step."""
+        for _, states in self.forcing(states):
+            pass
+        return states
+
+    def forcing(self, states: States) -> Iterator[tuple[States, States]]:
+        """Forced steps until there is none: the rows that a step moved, not settled yet, and then all states."""
         moved = True
         while moved:
             moved = False
-            for v in self.computed:
+            for v in sorted(self.once):
                 rows, after = self.force(states, v)
                 if len(rows):
                     moved, states = True, _put(states, rows, self.settled(after))
-        return states
+                    yield after, states
 
     def force(self, states: States, v: int) -> tuple[Index, States]:
-        """The rows in which v must be computed at once, and these states after it, before they are settled."""
+        """The rows in which v, computed once, is computed at once, and these states after it, before they are settled."""
         rows = np.nonzero(self._open(states, v) & ((self.reads[v] & ~states.red) == _NONE))[0]
         here = states.at(rows)
-        if v not in self.once:
-            room = (np.bitwise_count(here.red) < self.memory) & (bit(self._handled(here)[0], v) == 0)
-            return rows[room], self._placed(here.at(room), v)
         forced, gone = self._replaced(here, v)
         after = replace(here, red=here.red & ~gone, blue=here.blue | gone)
         return rows[forced], self._placed(after.at(forced), v)
 
     def _replaced(self, states: States, v: int) -> tuple[Truth, Words]:
-        """Where v, computed once, is forced, and the operand whose place it takes, if any, as a word."""
+        """Where v is forced, and the operand whose place it takes, if any, as a word."""
         room, gone = np.bitwise_count(states.red) < self.memory, np.zeros_like(states.red)
         forced = room & (v in self.finals)
         for u in self.once.intersection(self.graph.reads[v]):
@@ -129,17 +135,17 @@ class Game:
             forced, gone = forced | takes, np.where(takes, mask([u]), gone)
         return forced, gone
 
-    def _handled(self, states: States) -> tuple[Words, Words]:
-        """The vertices that are done, and those that no operand of theirs waits for."""
+    def _done(self, states: States) -> Words:
+        """The vertices that nothing needs any more."""
         there = states.red | states.blue
-        done, handled = np.zeros_like(there), there & self.onces
+        done, closed = np.zeros_like(there), there & self.onces
         for v in reversed(range(len(self.graph.names))):
-            over = (handled & self.readers[v]) == self.readers[v]
+            over = (closed & self.readers[v]) == self.readers[v]
             over &= bit(states.blue, v) == 1 if v in self.graph.outputs else True
             over &= bit(there, v) == 1 if v in self.once else True
             done = done | (over.astype(np.uint64) << np.uint64(v))
-            handled = handled | done
-        return done, handled
+            closed = closed | done
+        return done
 
     def _computed(self, states: States, v: int, count: int) -> Iterator[States]:
         """v computed wherever that can follow the drops, ``count`` of them, and needed all of them."""

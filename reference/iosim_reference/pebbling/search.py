@@ -1,59 +1,180 @@
-"""The least traffic of a graph, exactly: the cheapest normal pebbling."""
+"""The least traffic of a graph, exactly: the cheapest of its normal pebblings.
+
+First a beam, which keeps the most promising states after each computation, finds a cheap pebbling. Then every state is followed, in
+the order of words spent plus floor (A*, its queue cut into one bucket a word), that could still lead to a cheaper one. Where there is
+none the pebbling in hand is proved to be the cheapest.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from iosim_reference.pebbling.game import Game
 from iosim_reference.pebbling.graphs import Graph
-from iosim_reference.pebbling.rules import Move
-from iosim_reference.pebbling.states import States, distinct, joined, keys
-def beam(game, width):
-    states=game.start(); best=10000; layers=[states]
-    while len(states):
-        states=game.after(states,best)
-        states=distinct(states)
-        done=game.finished(states)
-        if done.any(): best=min(best,int(states.spent[done].min()))
-        states=states.at(~done)
-        if len(states)>width:
-            f=states.spent+game.floor(states)
-            states=states.at(np.argsort(f,kind='stable')[:width])
-    return best
-def search(game,best,limit,verbose=False):
-    import time
-    s=game.start(); F=int(game.floor(s)[0]); buckets={F:[s]}; seen=keys(s)[:0]
-    n=0
-    while F<best:
-        wave=distinct(joined(buckets.pop(F))) if F in buckets else s.at(slice(0))
-        t=time.time();c=0
-        while len(wave):
-            k=keys(wave)
-            if len(seen):
-                i=np.searchsorted(seen,k);i[i==len(seen)]=0
-                ok=seen[i]!=k
-                wave=wave.at(ok);k=k[ok]
-            if not len(wave):break
-            seen=np.sort(np.concatenate([seen,k]))
-            c+=len(wave)
-            nxt=[wave.at(slice(0))]
-            for a in range(0,len(wave),20000):
-                ch=distinct(game.after(wave.at(slice(a,a+20000)),best))
-                done=game.finished(ch)
-                if done.any(): best=min(best,int(ch.spent[done].min()))
-                if best==F: return best,len(seen)
-                f=ch.spent+game.floor(ch)
-                for q in np.unique(f):
-                    if q<best: (nxt if q==F else buckets.setdefault(int(q),[])).append(ch.at(f==q))
-            wave=distinct(joined(nxt))
-            if len(seen)>limit: return 'limit',F,len(seen)
-        if verbose: print(F,best,c,round(time.time()-t,2))
-        F+=1
-    return best,len(seen)
-def solve(graph,M,rc,width=100,verbose=False,limit=10**7):
-    import time
-    t=time.time();b=beam(Game(graph,M,False),width);t1=time.time()-t
-    r=search(Game(graph,M,rc),b,limit,verbose)
-    return b,r,round(t1,2),round(time.time()-t,2)
+from iosim_reference.pebbling.line import moves
+from iosim_reference.pebbling.reach import MOST_STATES, beyond
+from iosim_reference.pebbling.rules import Move, play
+from iosim_reference.pebbling.states import BITS, States, distinct, joined, keys
+
+_BATCH = 20_000
+_WIDTHS = (10, 100)
+_ANY_COST = 30_000  # words are counted in 16 bits; graphs of 64 vertices spend a few hundred
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """The least traffic in words, moves that attain it, and how many states were followed to prove that nothing is cheaper."""
+
+    words: int
+    moves: tuple[Move, ...]
+    states: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Pebbling:
+    game: Game
+    line: States
+
+    @property
+    def words(self) -> int:
+        return int(self.line.spent[-1])
+
+
+def least_io(graph: Graph, memory: int, *, recompute: bool = True, limit: int = MOST_STATES) -> Optimum:
+    """The fewest loads and stores with ``memory`` red pebbles, proved; ``limit`` is the most states that are followed.
+
+    Raises ``ValueError`` where memory is too small for any pebbling, for a graph of more than 64 vertices, where more states than
+    ``limit`` must be expected, and where they turn out to be more; the last tells between which words the optimum lies.
+
+    >>> from iosim_reference.pebbling.graphs import product
+    >>> [least_io(product(2, 2, 2), memory).words for memory in (3, 4, 5, 6)]
+    [20, 14, 13, 12]
+    """
+    _require(graph, memory)
+    best = _beam(Game(graph, memory, recompute=False), _WIDTHS[0])
+    followed = 0
+    if best.words > graph.compulsory:
+        _require_reach(graph, memory, recompute, limit)
+        best = min(best, _beam(Game(graph, memory, recompute=False), _WIDTHS[1]), key=lambda pebbling: pebbling.words)
+        cheaper, followed = _Search(Game(graph, memory, recompute), best.words, limit).run()
+        best = cheaper or best
+    found = tuple(moves(best.game, best.line))
+    if play(graph, found, memory, recompute=recompute) != best.words:
+        raise AssertionError(f"the moves found for {best.words} words cost something else")
+    return Optimum(best.words, found, followed)
+
+
+def frontier(graph: Graph, *, recompute: bool = True, limit: int = MOST_STATES) -> Iterator[tuple[int, Optimum]]:
+    """The optimum for every memory, from the least that there is to the first whose traffic is compulsory.
+
+    >>> from iosim_reference.pebbling.graphs import product
+    >>> [(memory, optimum.words) for memory, optimum in frontier(product(2, 1, 2))]
+    [(3, 9), (4, 8)]
+    """
+    words, memory = graph.compulsory + 1, graph.least_memory
+    while words > graph.compulsory:
+        optimum = least_io(graph, memory, recompute=recompute, limit=limit)
+        yield memory, optimum
+        words, memory = optimum.words, memory + 1
+
+
+def _require(graph: Graph, memory: int) -> None:
+    if len(graph.names) > BITS:
+        raise ValueError(f"the search holds at most {BITS} vertices, one bit each; this graph has {len(graph.names)}")
+    if memory < graph.least_memory:
+        raise ValueError(f"{memory} words of fast memory are too few: one computation of this graph needs {graph.least_memory}")
+
+
+def _require_reach(graph: Graph, memory: int, recompute: bool, limit: int) -> None:
+    about = beyond(graph, recompute, limit)
+    if about:
+        raise ValueError(f"{len(graph.names)} vertices with {memory} words take about {about:.0e} states, and the limit is {limit}")
+
+
+def _beam(game: Game, width: int) -> _Pebbling:
+    """A good pebbling: of the states that as many steps lead to, only the ``width`` most promising are followed."""
+    layers, below, best = [game.start()], _ANY_COST, [game.start()]
+    while len(layers[-1]):
+        after = distinct(game.after(layers[-1], below))
+        ended = after.at(game.finished(after))
+        if len(ended):
+            below = int(ended.spent.min())
+            best = [*layers, ended.at(np.argsort(ended.spent, kind="stable")[:1])]
+        rest = after.at(~game.finished(after))
+        layers.append(rest.at(np.argsort(rest.spent + game.floor(rest), kind="stable")[:width]))
+    return _Pebbling(game, _traced(best))
+
+
+def _traced(layers: list[States]) -> States:
+    """The one state of the last layer and, in each layer before, the one it came from."""
+    line = [layers[-1]]
+    for layer in reversed(layers[:-1]):
+        line.append(layer.at(line[-1].parent))
+    return joined(reversed(line))
+
+
+class _Search:
+    """Every state that may lead to less than ``below`` words, cheapest first."""
+
+    def __init__(self, game: Game, below: int, limit: int) -> None:
+        self.game, self.below, self.limit = game, below, limit
+        self.followed = _Followed()
+        self.buckets: defaultdict[int, list[States]] = defaultdict(list)
+        self.end: States | None = None
+
+    def run(self) -> tuple[_Pebbling | None, int]:
+        """The cheapest pebbling below, if there is one, and the number of states followed."""
+        self._file(self.game.start())
+        while self.buckets and (words := min(self.buckets)) < self.below:
+            first = self.followed.count
+            wave = self.followed.new(distinct(joined(self.buckets.pop(words))))
+            if self.followed.count > self.limit:
+                raise ValueError(f"stopped at {self.limit} states: the least traffic is {words} to {self.below} words; raise the limit")
+            for start in range(0, len(wave), _BATCH):
+                self._follow(wave.at(slice(start, start + _BATCH)), first + start)
+        return (None if self.end is None else _Pebbling(self.game, self.followed.line(self.end))), self.followed.count
+
+    def _follow(self, batch: States, first: int) -> None:
+        after = distinct(self.game.after(batch, self.below))
+        after = replace(after, parent=after.parent + first)
+        ended = after.at(self.game.finished(after))
+        if len(ended):
+            self.below = int(ended.spent.min())
+            self.end = ended.at(np.argsort(ended.spent, kind="stable")[:1])
+        self._file(after.at(~self.game.finished(after)))
+
+    def _file(self, states: States) -> None:
+        words = states.spent + self.game.floor(states)
+        for total in np.unique(words[words < self.below]):
+            self.buckets[int(total)].append(states.at(words == total))
+
+
+class _Followed:
+    """The states that were followed, numbered in that order."""
+
+    def __init__(self) -> None:
+        self.batches: list[States] = []
+        self.count = 0
+        self._keys = np.zeros(0, "S16")
+
+    def new(self, states: States) -> States:
+        """Those not followed before; they are from now on."""
+        mine = keys(states)
+        rows = np.searchsorted(self._keys, mine)
+        known = np.append(self._keys, np.zeros(1, "S16"))[rows] == mine
+        fresh = states.at(~known | (rows == len(self._keys)))
+        self._keys = np.sort(np.concatenate([self._keys, keys(fresh)]))
+        self.batches.append(fresh)
+        self.count += len(fresh)
+        return fresh
+
+    def line(self, end: States) -> States:
+        """The states from the start to ``end``."""
+        everything, line = joined(self.batches), [end]
+        while line[-1].parent[0] >= 0:
+            line.append(everything.at(line[-1].parent))
+        return joined(reversed(line))
