@@ -326,3 +326,14 @@ def test_a_rule_of_pairs_may_ignore_an_index(mode: Mode, rule: Callable[..., obj
         keep = np.broadcast_to(np.asarray(rule(np.arange(3)[:, None], np.arange(4)[None, :])), (3, 4))
         assert Y.data is not None
         assert np.array_equal(Y.data, 2.0 * keep)
+
+
+def test_a_product_with_a_vector_heeds_no_flag_of_the_processor() -> None:
+    # Some BLAS kernels raise "invalid" from what lies beside the vector. Here it is raised by inf - inf, and NaN is all there is to see.
+    m = Machine()
+    x = m.load(m.input("X", (1, 2), np.array([[1.0, -1.0]]))[:])
+    y = m.load(m.input("Y", (2, 3), np.full((2, 3), -np.inf), infinite=True)[:])
+    out = m.output("Z", (1, 3))
+    m.store(out[:], x @ y)
+    m.finish()
+    assert np.isnan(out.data).all()

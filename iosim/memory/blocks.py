@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, int]
 SPENT = -1
-product = np.errstate(invalid="ignore")(np.dot)  # some BLAS kernels raise the flag from padding they read beside small operands
+vector_product = np.errstate(invalid="ignore")(np.dot)  # some BLAS kernels raise the flag from padding that they read beside a vector
 
 
 def operands(x: OnChip, y: Operand) -> tuple[Shape, Array | None, Array | float | None]:
@@ -125,6 +125,7 @@ class OnChip:
         m.matmul += 2 * rows * inner * cols * m.times
         if m.check:
             m.tile.deeds.append(("matmul", rows, inner, cols))
+        product = np.dot if rows > 1 and cols > 1 else vector_product
         return Value(m, (rows, cols), None if x is None or y is None else product(x, y))
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
@@ -245,7 +246,9 @@ class Transposed(Value):
     __slots__ = ("block", "version")
 
     def __init__(self, block: Block) -> None:
-        x = block.take()
+        if not block.tile.open:
+            raise block._dead()
+        x = block._data
         self.machine, self.shape, self._data = block.machine, block.shape[::-1], None if x is None else x.T
         self.epoch, self.held = block.machine.epoch, 0
         self.block, self.version = block, block.version
@@ -254,7 +257,9 @@ class Transposed(Value):
         """The numbers of the block, if they are still there."""
         if self.version != self.block.version:
             raise DeadValue(f"{self.block!r} was overwritten since it was transposed: give the transpose room with m.let(x.T, name)")
-        return Value.take(self)
+        x = Value.take(self)
+        self.block.take()  # the operation reads the block, and observers hear of it then, not when it was transposed
+        return x
 
 
 def broadcast(x: OnChip, y: OnChip) -> Shape:

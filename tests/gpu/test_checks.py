@@ -186,6 +186,7 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "other bytes first": (lambda q: q.astype(">f4"), "Q must be float32, not >f4; Q.astype(np.float32) would do"),
     "a head less": (lambda q: q[:1], "Q must have the shape (2, 5, 4), not (1, 5, 4)"),
     "a row too many": (lambda q: np.zeros((2, 6, 4), np.float32), "Q must have the shape (2, 5, 4), not (2, 6, 4)"),
+    "two axes exchanged": (lambda q: q.reshape(2, 4, 5), "Q must have the shape (2, 5, 4), not (2, 4, 5)"),
     "no heads": (lambda q: q[0], "Q must have the shape (2, 5, 4), not (5, 4)"),
     "transposed": (np.asfortranarray, "Q must be C-contiguous, its last axis the fastest; np.ascontiguousarray(Q) would do"),
     "a list": (lambda q: q.tolist(), "Q must be a NumPy array, not list"),
