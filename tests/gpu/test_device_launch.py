@@ -115,15 +115,19 @@ def test_what_the_kernel_wrote_comes_back_and_nothing_else() -> None:
 def test_what_comes_back_is_what_the_model_says_is_written(kernel: str) -> None:
     name, own, _ = kernel.partition("-own")
     case = next(case for case in defaults.cases((name,)) if case.dq_pass == ("own" if own else "shared"))
-    launched = {array for call in calls(case, prepared(case)) for array in device.written(call)} - {"counts"}
+    launches = calls(case, prepared(case))
+    for call in launches:
+        assert {slot.removesuffix(".atomics") for slot in call.step.slots if slot.endswith(".atomics")} <= device.written(call)
+    launched = {array for call in launches for array in device.written(call)} - {"counts"}
     assert launched == {array for array, words in case.predicted().items() if words.writes}
 
 
 def test_every_kernel_and_tiling_is_compiled_once() -> None:
     numba = Numba()
     there = device_of(numba)
-    for case in (SMALL, replace(SMALL, seed=1), replace(SMALL, causal=True)):
-        there.launch(call_of(case))
+    asked = [call_of(case) for case in (SMALL, replace(SMALL, seed=1), replace(SMALL, causal=True))]
+    for call in asked:
+        there.launch(call)
     assert [what for what, _ in numba.asked].count("jit") == 2
 
 

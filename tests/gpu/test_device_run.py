@@ -86,11 +86,18 @@ def test_what_is_not_a_number_is_written_as_text(tmp_path: Path) -> None:
     assert found["parts"]["one"]["found"] == [{"max_error": "inf"}, ["nan", 1.5]]
 
 
-def test_a_file_that_was_there_stays_whole_when_writing_fails(tmp_path: Path) -> None:
+def no_space(*paths: object) -> None:
+    raise OSError("no space")
+
+
+def test_a_file_that_was_there_stays_whole_when_writing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "report.json"
     out.write_text("before")
     with pytest.raises(TypeError):
         run(tmp_path, part("one", lambda: Outcome(True, "", object())))
+    with monkeypatch.context() as full, pytest.raises(OSError, match="no space"):
+        full.setattr(os, "replace", no_space)
+        run(tmp_path, part("one", good))
     assert (os.listdir(tmp_path), out.read_text()) == (["report.json"], "before")
 
 
@@ -148,7 +155,9 @@ def test_a_part_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> 
     pid = tmp_path / "pid"
     inner = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(100)"
     code = f"import subprocess; subprocess.run([sys.executable, '-c', {inner!r}])"
+    begun = time.monotonic()
     found = device_run.apart(part("one", good, seconds=4), child(code))
+    assert time.monotonic() - begun < 60
     assert found["line"] == "failed: ended after 4 s without an answer"
     assert found["exact"] is False
     assert gone(int(pid.read_text()))

@@ -28,8 +28,6 @@ class CountedArray:
     simulator's own arrays, and a GPU, would let it pass. Every OS thread counts in a cell of its own, without a lock.
     """
 
-    __array_ufunc__ = None  # NumPy would otherwise reach for the elements without being counted
-
     def __init__(self, name: str, plain: Array) -> None:
         self.name, self.plain = name, plain
         self.shape, self.ndim, self.size, self.dtype = plain.shape, plain.ndim, plain.size, plain.dtype
@@ -39,7 +37,7 @@ class CountedArray:
     def __len__(self) -> int:
         return len(self.plain)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Any:  # by which NumPy, too, would reach for the elements
         raise TypeError(f"{self.name} is read one element at a time, not as a whole")
 
     def __getitem__(self, index: Any) -> Any:
