@@ -20,7 +20,7 @@ print(*{{name.partition(".")[0] for name in set(sys.modules) - before}} - sys.st
 
 ABSENT = """
 import sys
-sys.modules.update(dict.fromkeys(["numba", "matplotlib", "ml_dtypes", "click", "rich"]))  # None: importing it raises ImportError
+sys.modules.update(dict.fromkeys(["numba", "cupy", "greenlet", "matplotlib", "ml_dtypes", "click", "rich"]))  # None: importing it raises ImportError
 """
 
 
@@ -40,8 +40,25 @@ def test_the_whole_oracle_loads_numpy_alone(tmp_path: Path) -> None:
     assert set(python(LOADED.format(package="iosim_reference", whole=True), tmp_path).split()) == {"iosim_reference", "numpy"}
 
 
-def test_iosim_gpu_loads_nothing_yet(tmp_path: Path) -> None:
-    assert python(LOADED.format(package="iosim_gpu", whole=True), tmp_path).split() == ["iosim_gpu"]
+def test_iosim_gpu_loads_nothing_by_itself(tmp_path: Path) -> None:
+    assert python(LOADED.format(package="iosim_gpu", whole=False), tmp_path).split() == ["iosim_gpu"]
+
+
+@pytest.mark.parametrize("module", ["baseline", "case", "check", "checks", "defaults", "environment", "judge", "meters.nsight", "ptx", "steps"])
+def test_what_needs_no_numba_of_iosim_gpu_loads_without_it(tmp_path: Path, module: str) -> None:
+    loaded = set(python(ABSENT + LOADED.format(package=f"iosim_gpu.{module}", whole=False), tmp_path).split())
+    assert {"iosim_gpu", "numpy"} <= loaded <= {"iosim", "iosim_gpu", "iosim_reference", "numpy"}
+
+
+def test_a_cuda_kernel_without_numba_says_what_to_install(tmp_path: Path) -> None:
+    ask = """
+import iosim.errors
+try:
+    import iosim_gpu.kernels.flash2
+except iosim.errors.IosimError as error:
+    print(error)
+"""
+    assert python(ABSENT + ask, tmp_path).splitlines()[0].endswith('pip install "iosim[gpu]"')
 
 
 def test_counting_needs_no_optional_package(tmp_path: Path) -> None:

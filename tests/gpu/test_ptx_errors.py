@@ -76,6 +76,7 @@ UNKNOWN = [
     ("ld.global.u64 %r0, [%A];", "%r0 is kept as int32"),
     ("st.global.u64 [%A], %r0;", "%r0 is kept as int32"),
     ("atom.global.add.u32 %rd0, [%A], 1;", "%rd0 is kept as int64"),
+    ("atom.global.add.u32 %r0, [%A], %rd1;", "%rd1 is kept as int64"),
     ("ld.global.u32 %r0, [%r1];", "%r1 is kept as int32"),
     ("ld.global.u32 %r0, %A;", "address in brackets"),
     ("ld.global.u32 %r0, [S];", "S is not in global memory"),

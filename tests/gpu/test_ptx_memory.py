@@ -192,10 +192,11 @@ UPDATES: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 
 def _operands(name: Name) -> list[int]:
-    if name.kind in {"f32", "f64"}:
-        return [_pattern(name.kind, value) for value in [0.5, -1.25, 1e-41, 3.0, 2.0**-100] * (LANES // 5)]
-    if name.operation == "cas":
-        return [5, 6, 9, 7] * (LANES // 4)
+    if name.kind in {"f32", "f64"}:  # only subnormals for the cell that starts with one
+        drawn = [(0.5, 1e-41, 2.0**-100), (-1.25, -3e-42, 3.0)] * LANES
+        return [_pattern(name.kind, drawn[lane // 3][lane % 3]) for lane in range(LANES)]
+    if name.operation in {"cas", "inc", "dec"}:
+        return [5, 6, 9, 7, 0] * (LANES // 5)
     return [(0x9E3779B97F4A7C15 * (lane + 1) % (1 << 64) >> (64 - 8 * name.size)) if lane % 3 else lane for lane in range(LANES)]
 
 
@@ -292,8 +293,21 @@ $read:
     assert (run.shared_loads, run.shared_stores, run.barriers) == (12, 2, 3)
 
 
+def test_arrays_and_numbers_in_numba_s_convention() -> None:
+    """Null, null, size, item size, data, shape, strides; then the number. A matrix and a number make ten parameters."""
+    body = "".join(f"ld.param.u64 %rd0, [k_param_{7 + i}]; st.global.u64 [%R+{8 * i}], %rd0;" for i in range(10))
+    text = kernel_text(body, arrays=["R"], scalars={f"x{i}": "u64" for i in range(10)})
+    r, matrix = np.zeros(10, np.int64), np.zeros((3, 5), np.float32)
+    emulate(text, grid=(1, 1), threads=1, args=[("R", r), ("M", matrix), ("n", -7)])
+    assert r[4] % 256 == 0  # the address of the data
+    assert np.delete(r, 4).tolist() == [0, 0, 15, 4, 3, 5, 20, 4, -7]
+
+
 def test_the_open_shared_memory_begins_after_the_rest() -> None:
     body = "st.shared.u32 [D], 7; ld.shared.u32 %r0, [D]; ld.shared.u32 %r1, [S+8]; st.global.u32 [%A], %r0; st.global.u32 [%A+4], %r1;"
-    a = np.zeros(2, np.uint32)
-    emulate(kernel_text(body, arrays=["A"], shared={"S": 12, "D": 0}), grid=(1, 1), threads=1, args=[("A", a)], dynamic_shared=4)
-    assert a.tolist() == [7, 2**32 - 1]
+    text = kernel_text(body, arrays=["A"], shared={"S": 12, "D": 0})
+    fixed, grows = (line + "\n" for line in text.splitlines() if ".shared" in line and ".b8" in line)
+    for each in (text, text.replace(fixed + grows, grows + fixed)):
+        a = np.zeros(2, np.uint32)
+        emulate(each, grid=(1, 1), threads=1, args=[("A", a)], dynamic_shared=4)
+        assert a.tolist() == [7, 2**32 - 1]
