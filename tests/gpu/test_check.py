@@ -118,7 +118,7 @@ def test_errors_are_the_largest_and_never_swallow_what_is_no_number() -> None:
     assert error_of(np.array([1.5, -np.inf]), one) == 0.5
     assert error_of(np.array([1.0, np.inf]), one) == math.inf
     assert error_of(np.array([1.0, 0.0]), one) == math.inf
-    assert error_of(np.array([1.0]), one) == math.inf
+    assert error_of(np.array([1.0]), np.array([1.0, 1.0])) == math.inf
     assert error_of(None, one) == math.inf
     assert error_of(np.zeros(0), np.zeros(0)) == 0.0
 

@@ -95,8 +95,8 @@ def test_a_file_that_was_there_stays_whole_when_writing_fails(tmp_path: Path, mo
     out.write_text("before")
     with pytest.raises(TypeError):
         run(tmp_path, part("one", lambda: Outcome(True, "", object())))
-    with monkeypatch.context() as full, pytest.raises(OSError, match="no space"):
-        full.setattr(os, "replace", no_space)
+    monkeypatch.setattr(os, "replace", no_space)
+    with pytest.raises(OSError, match="no space"):
         run(tmp_path, part("one", good))
     assert (os.listdir(tmp_path), out.read_text()) == (["report.json"], "before")
 

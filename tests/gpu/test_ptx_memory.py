@@ -304,7 +304,7 @@ def test_arrays_and_numbers_in_numba_s_convention() -> None:
 
 
 def test_the_open_shared_memory_begins_after_the_rest() -> None:
-    body = "st.shared.u32 [D], 7; ld.shared.u32 %r0, [D]; ld.shared.u32 %r1, [S+8]; st.global.u32 [%A], %r0; st.global.u32 [%A+4], %r1;"
+    body = "st.shared.u32 [D], 7; ld.shared.u32 %r0, [D]; ld.shared.u32 %r1, [S]; st.global.u32 [%A], %r0; st.global.u32 [%A+4], %r1;"
     text = kernel_text(body, arrays=["A"], shared={"S": 12, "D": 0})
     fixed, grows = (line + "\n" for line in text.splitlines() if ".shared" in line and ".b8" in line)
     for each in (text, text.replace(fixed + grows, grows + fixed)):

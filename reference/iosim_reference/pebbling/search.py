@@ -16,12 +16,12 @@ import numpy as np
 from iosim_reference.pebbling.game import Game
 from iosim_reference.pebbling.graphs import Graph
 from iosim_reference.pebbling.line import moves
-from iosim_reference.pebbling.reach import MOST_STATES, beyond
+from iosim_reference.pebbling.reach import MOST_STATES, expected_states, stages
 from iosim_reference.pebbling.rules import Move, play
 from iosim_reference.pebbling.states import BITS, States, distinct, joined, keys
 
 _BATCH = 20_000
-_WIDTHS = (10, 100)
+_WIDTH = 50
 _ANY_COST = 30_000  # words are counted in 16 bits; graphs of 64 vertices spend a few hundred
 
 
@@ -55,11 +55,9 @@ def least_io(graph: Graph, memory: int, *, recompute: bool = True, limit: int = 
     [20, 14, 13, 12]
     """
     _require(graph, memory)
-    best = _beam(Game(graph, memory, recompute=False), _WIDTHS[0])
-    followed = 0
+    best, followed = _beam(Game(graph, memory, recompute=False), _WIDTH), 0
     if best.words > graph.compulsory:
-        _require_reach(graph, memory, recompute, limit)
-        best = min(best, _beam(Game(graph, memory, recompute=False), _WIDTHS[1]), key=lambda pebbling: pebbling.words)
+        _require_reach(graph, best, recompute, limit)
         cheaper, followed = _Search(Game(graph, memory, recompute), best.words, limit).run()
         best = cheaper or best
     found = tuple(moves(best.game, best.line))
@@ -84,15 +82,22 @@ def frontier(graph: Graph, *, recompute: bool = True, limit: int = MOST_STATES) 
 
 def _require(graph: Graph, memory: int) -> None:
     if len(graph.names) > BITS:
-        raise ValueError(f"the search holds at most {BITS} vertices, one bit each; this graph has {len(graph.names)}")
+        raise ValueError(
+            f"beyond reach: a state has one bit a vertex, {BITS} at most, and this graph has {len(graph.names)} vertices; "
+            f"it can be computed in {stages(graph):.0e} stages or more"
+        )
     if memory < graph.least_memory:
         raise ValueError(f"{memory} words of fast memory are too few: one computation of this graph needs {graph.least_memory}")
 
 
-def _require_reach(graph: Graph, memory: int, recompute: bool, limit: int) -> None:
-    about = beyond(graph, recompute, limit)
-    if about:
-        raise ValueError(f"{len(graph.names)} vertices with {memory} words take about {about:.0e} states, and the limit is {limit}")
+def _require_reach(graph: Graph, best: _Pebbling, recompute: bool, limit: int) -> None:
+    gap = best.words - graph.compulsory
+    about = expected_states(graph, gap, recompute)
+    if about > limit:
+        raise ValueError(
+            f"beyond reach: {len(graph.names)} vertices, and {gap} words between compulsory and best known, may take {about:.0e} states; "
+            f"the limit is {limit:.0e}; the optimum is {graph.compulsory} to {best.words} words"
+        )
 
 
 def _beam(game: Game, width: int) -> _Pebbling:
