@@ -13,6 +13,8 @@ from iosim.kernels.backward.standard_backward import standard_backward
 from iosim.kernels.block_sparse import block_sparse
 from iosim.kernels.flash import flash
 from iosim.kernels.flash2 import flash2
+from iosim.kernels.small_cache.square_tiles import square_tiles
+from iosim.kernels.small_cache.square_tiles_backward import square_tiles_backward
 from iosim.kernels.software.fmha import fmha, fmha_backward
 from iosim.kernels.software.released import released, released_backward
 from iosim.kernels.software.unfused import megatron, pytorch, unfused_backward
@@ -42,6 +44,7 @@ class Kernel:
     follow them. ``options``: the :class:`Options` it has; unfused kernels have no ``skip``. ``outside``: the axis of its outer
     loop, whose block is the one kept on chip. ``forward``: for a backward kernel, the forward kernel whose outputs it reads.
     ``wide``: K and V stand whole on chip, so that a tile holds all keys. ``paper``: it is an algorithm of a paper, not a piece of software.
+    ``usual``: comparisons and curves take it where no kernels are named.
     ``grid``: what a GPU runs as one thread block: a head, a query tile or a key tile of one; None where that is many kernels in a row.
     """
 
@@ -56,6 +59,7 @@ class Kernel:
     forward: str | None = None
     wide: bool = False
     paper: bool = True
+    usual: bool = True
     grid: Literal["heads", "queries", "keys"] | None = None
 
 
@@ -100,6 +104,11 @@ KERNELS = {
             "flash2-backward", flash2_backward, (*GRADIENTS, "D"), ("skip", "accumulator", "dq_pass", "pack"), "keys",
             inputs=(*QKV, "O", "LSE", "dO"), extras=(DQ_ACC,), forward="flash2", grid="keys",
         ),
+        Kernel("square-tiles", square_tiles, LM, ("skip", "depth"), "queries", extras=(Extra("S", _always),), usual=False),
+        Kernel(
+            "square-tiles-backward", square_tiles_backward, (*GRADIENTS, "D"), ("skip", "depth"), "queries", inputs=(*QKV, *LM, "dO"),
+            extras=(Extra("P", _always), Extra("dS", _always)), forward="square-tiles", usual=False,
+        ),
         Kernel("pytorch", pytorch, ("S", "P", "O"), UNFUSED, "queries", extras=DROPPED, paper=False),
         Kernel("megatron", megatron, ("S", "P", "O"), UNFUSED, "queries", extras=DROPPED, paper=False),
         *(
@@ -121,7 +130,7 @@ KERNELS = {
         ),
     )
 }  # fmt: skip
-FORWARD = tuple(name for name, found in KERNELS.items() if found.forward is None and found.paper)
+FORWARD = tuple(name for name, found in KERNELS.items() if found.forward is None and found.paper and found.usual)
 BACKWARD = {
     **{found.forward: name for name, found in KERNELS.items() if found.forward is not None},
     "block-sparse": "flash-backward",  # with the forward kernel's block mask

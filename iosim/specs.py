@@ -43,6 +43,7 @@ class Options:
     ``skip``: leave out tiles in which no pair may attend. ``skip_empty``: and the K, V of empty columns.
     ``accumulator`` storage | float32: what a tensor that waits in HBM between visits (O, dQ) is rounded to; float32, as in released
     code, is an array of its own, of float64 where the inputs are, and asks flash for ``first_pass="create"``.
+    ``depth`` square | one: a blocked product meets its factors in tiles as wide as the key tiles, or in single columns and single rows.
     ``pack``: one loop over the queries of all heads of a group, neighbours for each query, instead of one head after the other.
     ``dq_pass`` shared | own: dQ accumulated in HBM by the pass that makes dK and dV, or made by a pass of its own.
     """
@@ -54,6 +55,7 @@ class Options:
     skip_empty: bool = False
     accumulator: Literal["storage", "float32"] = "storage"
     dq_pass: Literal["shared", "own"] = "shared"
+    depth: Literal["square", "one"] = "square"
     pack: bool = False
 
     def __post_init__(self) -> None:
@@ -71,6 +73,7 @@ CHOICES = {
     "softmax": ("rows", "streamed"),
     "accumulator": ("storage", "float32"),
     "dq_pass": ("shared", "own"),
+    "depth": ("square", "one"),
 }
 OPTION_NAMES = tuple(field.name for field in fields(Options))
 

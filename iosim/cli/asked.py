@@ -77,6 +77,7 @@ def variants_of(given: Given) -> Variants:
         "skip": False if given.get("no_skip") else None,
         "accumulator": given.get("accumulator"),
         "dq_pass": given.get("dq_pass"),
+        "depth": given.get("depth"),
         "pack": given.get("pack") or None,
     }
     return {name: value for name, value in asked.items() if value is not None}

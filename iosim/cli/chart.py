@@ -13,7 +13,7 @@ from iosim.tables import table, words
 MARKS = {
     "standard": "s", "flash": "f", "flash2": "2", "block-sparse": "b", "pytorch": "p", "megatron": "m", "fmha": "h", "released": "r",
     "standard-backward": "S", "flash-backward": "F", "flash2-backward": "B", "pytorch-backward": "P", "megatron-backward": "M",
-    "fmha-backward": "H", "released-backward": "R",
+    "fmha-backward": "H", "released-backward": "R", "square-tiles": "q", "square-tiles-backward": "Q",
 }  # fmt: skip
 BOUND, SEVERAL = "|", "*"
 NARROWEST = 12

@@ -56,6 +56,7 @@ class Given(TypedDict, total=False):
     no_skip: bool
     accumulator: str | None
     dq_pass: str | None
+    depth: str | None
     pack: bool
     json: bool
     csv: bool
@@ -175,6 +176,11 @@ OPTIONS = {
     "dq_pass": click.option(
         "--dq-pass", type=click.Choice(CHOICES["dq_pass"]), help="flash2-backward: dQ accumulated in HBM, or made by a pass of its own."
     ),
+    "depth": click.option(
+        "--depth",
+        type=click.Choice(CHOICES["depth"]),
+        help="square-tiles, forward and backward: products meet square tiles of their factors, or single columns and rows.",
+    ),
     "pack": click.option("--pack", is_flag=True, help="One loop over the queries of all heads that share a K and V."),
     "json": click.option("--json", is_flag=True, help="One JSON document with exact integers."),
     "csv": click.option("--csv", is_flag=True, help="The rows as CSV."),
@@ -193,7 +199,7 @@ SECTIONS = {
     ),
     "The curve": ("over", "lengths", "sizes"),
     "The machine": ("kernels", "pass_", "sram", "device", "blocks", "overflow", "no_execute"),
-    "Variants of the listings": ("first_pass", "reuse", "softmax", "skip_empty", "no_skip", "accumulator", "dq_pass", "pack"),
+    "Variants of the listings": ("first_pass", "reuse", "softmax", "skip_empty", "no_skip", "accumulator", "dq_pass", "depth", "pack"),
     "Output": ("json", "csv", "plot", "out"),
 }  # fmt: skip
 SIZES = ("n", "nk", "d", "dv", "batch", "heads", "kv_heads", "dtype")
