@@ -64,6 +64,16 @@ class Plan:
         m.finish()
         return events
 
+    @property
+    def tiles(self) -> int:
+        """Tiles of the grid of a KV head and its group, each as often as the tiles that a blocked product cuts it into."""
+        p, wide = self.problem, min(self.blocks.cols, self.problem.nk)
+        tiles = -(-p.n * p.group // self.blocks.rows) * -(-p.nk // wide)
+        if "depth" not in kernel(self.kernel).options:
+            return tiles
+        deep = 1 if self.options.depth == "one" else wide
+        return tiles * (-(-p.d // deep) + -(-p.dv // wide) * (wide // deep))
+
     def predicted_peak(self) -> int:
         """Peak SRAM in closed form, in the unit of the capacity."""
         return theory.residents(self.kernel, self.problem, self.blocks, self.options, self.sram.unit)

@@ -117,8 +117,7 @@ def in_layout_of(
 
 def _small(plan: Plan) -> bool:
     rows = plan.problem.n * plan.problem.group  # one machine runs a whole group
-    tiles = -(-rows // plan.blocks.rows) * -(-plan.problem.nk // plan.blocks.cols)
-    return max(tiles, rows if plan.options.softmax == "rows" else 0) <= REPLAY_UP_TO
+    return max(plan.tiles, rows if plan.options.softmax == "rows" else 0) <= REPLAY_UP_TO
 
 
 def _words(counts: Counts) -> dict[str, tuple[int, int, int]]:

@@ -48,7 +48,8 @@ def _outputs(plan: Plan, wide: dict[str, Float], head: int) -> Truth:
         return Truth(values, {})
     largest = float(np.abs(wide["V"]).max()) / (1 - problem.dropout)
     products = _products(problem, wide)
-    bounds = {"O": output_bound(found.max_score, problem.nk, bc, largest, dtype), "LSE": lse_bound(products, problem.nk, bc, dtype)}
+    summed = 1 if plan.options.depth == "one" else bc  # keys in one product of P and V
+    bounds = {"O": output_bound(found.max_score, problem.nk, summed, largest, dtype), "LSE": lse_bound(products, problem.nk, bc, dtype)}
     return Truth(values, bounds)
 
 
@@ -59,7 +60,8 @@ def _gradients(plan: Plan, wide: dict[str, Float], head: int) -> Truth:
     if dtype not in ("float32", "float64"):
         return Truth(values, {})
     cols = problem.nk if "P" in kernel(plan.kernel).inputs else plan.blocks.cols  # P was made, and is used, by whole rows
-    bound = gradient_bound(found, (plan.blocks.rows, cols), dtype)
+    blocks = (1, 1) if plan.options.depth == "one" else (plan.blocks.rows, cols)  # rows in one product
+    bound = gradient_bound(found, blocks, dtype)
     return Truth(values, {"dQ": bound.dq, "dK": bound.dk, "dV": bound.dv})
 
 

@@ -25,13 +25,14 @@ ALL_OPTIONS: dict[str, list[Given]] = {
     "standard": [{"reuse": reuse, "softmax": softmax} for reuse in ("tiled", "ideal") for softmax in ("rows", "streamed")],
     "flash": [{"first_pass": "load"}, *({"first_pass": "create", "accumulator": wide} for wide in ("storage", "float32"))],
     "flash2": [{}],
+    "square-tiles": [{"depth": depth} for depth in ("square", "one")],
     "block-sparse": [{"first_pass": first, "skip_empty": empty} for first in ("load", "create") for empty in (False, True)],
     "pytorch": [{"reuse": reuse} for reuse in ("tiled", "ideal")],
     "megatron": [{"reuse": reuse} for reuse in ("tiled", "ideal")],
     "fmha": [{}],
     "released": [{}],
 }
-WITH_LSE = ("flash", "flash2", "block-sparse", "released")
+WITH_LSE = ("flash", "flash2", "block-sparse", "square-tiles", "released")
 VARIANTS = [(kernel, options) for kernel, variants in ALL_OPTIONS.items() for options in variants]
 
 
@@ -71,6 +72,7 @@ def test_forward_cases(name: str, kernel: str, options: Given) -> None:
 BACKWARD_OPTIONS: dict[str, list[Given]] = {
     "standard-backward": [{"reuse": reuse, "softmax": softmax} for reuse in ("tiled", "ideal") for softmax in ("rows", "streamed")],
     "flash-backward": [{"first_pass": "load"}, *({"first_pass": "create", "accumulator": wide} for wide in ("storage", "float32"))],
+    "square-tiles-backward": [{"depth": depth} for depth in ("square", "one")],
     "flash2-backward": [{"dq_pass": "own"}, *({"accumulator": wide} for wide in ("storage", "float32"))],
     "pytorch-backward": [{"reuse": reuse} for reuse in ("tiled", "ideal")],
     "megatron-backward": [{"reuse": reuse} for reuse in ("tiled", "ideal")],

@@ -35,6 +35,8 @@ VARIANTS = {
     "standard-backward": ["", "--reuse ideal --overflow record", "--softmax streamed --window 40,9"],
     "flash-backward": ["", "--first-pass create --causal", "--first-pass create --accumulator float32", "--dropout 0.1"],
     "flash2-backward": ["", "--dq-pass own --causal", "--accumulator float32"],
+    "square-tiles": ["", "--depth one --causal", "--nk 130 --dv 5"],
+    "square-tiles-backward": ["", "--depth one --causal", "--dropout 0.1"],
     "pytorch": ["", "--causal --dropout 0.1"],
     "pytorch-backward": ["", "--causal --dropout 0.1"],
     "megatron": ["--dropout 0.1"],

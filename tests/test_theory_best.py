@@ -25,6 +25,7 @@ from iosim.theory.visits import counted
 from iosim.units import Capacity, Unit, capacity
 
 OWN, CREATE, STREAMED = Options(dq_pass="own"), Options(first_pass="create"), Options(softmax="streamed")
+LINES = Options(depth="one")
 lengths = st.integers(1, 24)
 
 
@@ -83,7 +84,17 @@ def same_tiles(tally: Tally, place: int, census: Census, elements: bool) -> None
     assert tuple(tally.met_cols[:, place]) == census.met
 
 
-@pytest.mark.parametrize(("kernel", "options"), [("standard-backward", STREAMED), ("flash2-backward", OWN), ("flash2", Options())])
+@pytest.mark.parametrize(
+    ("kernel", "options"),
+    [
+        ("standard-backward", STREAMED),
+        ("flash2-backward", OWN),
+        ("flash2", Options()),
+        ("square-tiles", LINES),
+        ("square-tiles-backward", Options()),
+        ("square-tiles-backward", LINES),
+    ],
+)
 @given(problem=masked(16), unit=st.sampled_from(["words", "bytes"]), blocks=st.tuples(lengths, lengths))
 def test_the_tiles_of_a_tally_need_what_those_of_a_census_need(
     kernel: str, options: Options, problem: Attention, unit: Unit, blocks: tuple[int, int]
@@ -129,6 +140,10 @@ def test_what_blocks_of_one_axis_are_sure_to_bring_is_there(problem: Attention, 
         ("flash-backward", CREATE),
         ("flash", Options(first_pass="create", accumulator="float32")),
         ("flash2", Options()),
+        ("square-tiles", Options()),
+        ("square-tiles", LINES),
+        ("square-tiles-backward", Options()),
+        ("square-tiles-backward", LINES),
     ],
 )
 @given(problem=masked(8), unit=st.sampled_from(["words", "bytes"]), spare=st.integers(0, 400))
@@ -143,7 +158,10 @@ def test_best_is_best_however_few_blocks_are_looked_at_together(
         assert_best(kernel, problem, sram, options)
 
 
-@pytest.mark.parametrize(("kernel", "options"), [("standard-backward", STREAMED), ("flash2-backward", OWN), ("flash-backward", CREATE)])
+@pytest.mark.parametrize(
+    ("kernel", "options"),
+    [("standard-backward", STREAMED), ("flash2-backward", OWN), ("flash-backward", CREATE), ("square-tiles", Options())],
+)
 @pytest.mark.parametrize("problem", [Attention(1, 1, nk=9, window=(5, 0)), Attention(9, 1, nk=1, causal=True)])
 def test_best_is_best_where_an_axis_is_a_single_row(kernel: str, options: Options, problem: Attention) -> None:
     least = theory.smallest_sram(kernel, problem, options)

@@ -19,6 +19,7 @@ from iosim.units import Capacity, Unit, capacity
 
 PLAIN, CREATE, IDEAL, STREAMED = Options(), Options(first_pass="create"), Options(reuse="ideal"), Options(softmax="streamed")
 OWN, APART = Options(dq_pass="own"), Options(first_pass="create", accumulator="float32")
+LINES = Options(depth="one")
 OTHERS = [
     Options(skip=False, dq_pass="own"),
     Options(skip_empty=True, first_pass="create", softmax="streamed"),
@@ -46,7 +47,7 @@ def problems(draw: st.DrawFn) -> tuple[Attention, Options]:
         window=draw(st.none() | st.tuples(st.integers(-1, 4), st.integers(-1, 4))),
         mask=draw(st.sampled_from([None, elements])),
     )
-    return problem, draw(st.sampled_from([PLAIN, PLAIN, CREATE, STREAMED, OWN, APART, *OTHERS]))
+    return problem, draw(st.sampled_from([PLAIN, PLAIN, CREATE, STREAMED, OWN, APART, LINES, *OTHERS]))
 
 
 def words(kernel: str, problem: Attention, blocks: Blocks, options: Options = PLAIN) -> int:
@@ -200,12 +201,14 @@ def needed_whatever_is_hidden(kernel: str, problem: Attention, blocks: Blocks, o
 
 def shaped(kernel: str, problem: Attention, outer: int) -> Blocks:
     """Blocks of the paper's shape."""
+    if kernel.startswith("square-tiles"):
+        return Blocks(min(outer, problem.n), min(outer, problem.nk))
     rows, cols = (outer, min(outer, problem.d)) if theory.outside(kernel) == "queries" else (min(outer, problem.d), outer)
     return Blocks(min(rows, problem.n), min(cols, problem.nk))
 
 
 @kernels
-@given(seed=st.integers(0, 2**32), options=st.sampled_from([PLAIN, CREATE, STREAMED, IDEAL, OWN, APART]))
+@given(seed=st.integers(0, 2**32), options=st.sampled_from([PLAIN, CREATE, STREAMED, IDEAL, OWN, APART, LINES]))
 def test_fit_for_arrays_is_fit_for_each(kernel: str, seed: int, options: Options) -> None:
     rng = np.random.default_rng(seed)
     shapes, capacities = rng.integers(1, 20, (4, 4)), rng.integers(1, 1000, 5)
@@ -327,7 +330,10 @@ def test_what_is_outside_and_how_words_grow() -> None:
         "standard-backward": "queries",
         "flash-backward": "keys",
         "flash2-backward": "keys",
+        "square-tiles": "queries",
+        "square-tiles-backward": "queries",
     }
     assert theory.theta("standard") == theory.theta("standard-backward") == "Θ(Nd + N²)"
     assert theory.theta("flash-backward") == theory.theta("flash2-backward") == "Θ(N²d²/M)"
+    assert theory.theta("square-tiles") == theory.theta("square-tiles-backward") == "Θ(N² + N²d/√M)"
     assert theory.theta("block-sparse") == "Θ(Nd + N²d²s/M)"

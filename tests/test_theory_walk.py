@@ -29,6 +29,8 @@ ARRAYS = {
     "standard-backward": ("Q", "K", "V", "P", *GRADIENTS, "dP", "dS"),
     "flash-backward": ("Q", "K", "V", "O", "l", "m", *GRADIENTS),
     "flash2-backward": ("Q", "K", "V", "O", "LSE", *GRADIENTS, "D"),
+    "square-tiles": ("Q", "K", "V", "S", "O", "l", "m"),
+    "square-tiles-backward": ("Q", "K", "V", "O", "l", "m", *GRADIENTS, "D", "P", "dS"),
 }
 WAITING = {"flash": "O", "block-sparse": "O", "flash-backward": "dQ", "flash2-backward": "dQ"}
 
@@ -61,6 +63,8 @@ class Walk:
             "standard-backward": self.standard_backward,
             "flash-backward": self.flash_backward,
             "flash2-backward": self.flash2_backward,
+            "square-tiles": self.square_tiles,
+            "square-tiles-backward": self.square_tiles_backward,
         }
         listings[kernel]()
 
@@ -365,6 +369,100 @@ class Walk:
                             if sweep == 2:
                                 self.store("dS", r, b - a)
 
+    def square_tiles(self) -> None:
+        for i in self.rows():
+            r = i[1] - i[0]
+            with self.tile():
+                self.let(r, 2)
+                for j in self.cols():
+                    if self.visited(i, j):
+                        with self.tile():
+                            self.blocked("Q", "K", self.d, i, j, masked=True)
+                            self.store("S", r, j[1] - j[0])
+                            self.let(r, 1)
+                self.store("l", r, 1)
+                self.store("m", r, 1)
+        for i in self.rows():
+            with self.tile():
+                self.load("l", i[1] - i[0], 1)
+                self.load("m", i[1] - i[0], 1)
+                self.streamed("S", "V", self.dv, "O", i, [j for j in self.cols() if self.visited(i, j)])
+
+    def square_tiles_backward(self) -> None:
+        one = self.o.depth == "one"
+        for start, stop in self.rows():
+            with self.tile():
+                self.let(stop - start, 1)
+                for columns in tiles(self.dv, self.deep()):
+                    with self.tile():
+                        self.load("dO", stop - start, columns[1] - columns[0])
+                        self.load("O", stop - start, columns[1] - columns[0])
+                self.store("D", stop - start, 1)
+        for i in self.rows():
+            with self.tile():
+                self.load("l", i[1] - i[0], 1)
+                self.load("m", i[1] - i[0], 1)
+                self.tiles_of_row(i, "Q", "K", self.d, "P")
+        for i in self.rows():
+            with self.tile():
+                if not one:
+                    self.load("D", i[1] - i[0], 1)
+                self.tiles_of_row(i, "dO", "V", self.dv, "dS")
+        for i in self.rows() if one else []:
+            with self.tile():
+                self.load("D", i[1] - i[0], 1)
+                for j in self.cols():
+                    for _ in range(*j) if self.visited(i, j) else []:
+                        with self.tile():
+                            self.load("P", i[1] - i[0], 1)
+                            self.load("dS", i[1] - i[0], 1)
+                            self.store("dS", i[1] - i[0], 1)
+        for j in self.cols():
+            self.streamed("P", "dO", self.dv, "dV", j, [i for i in self.rows() if self.visited(i, j)])
+            self.streamed("dS", "Q", self.d, "dK", j, [i for i in self.rows() if self.visited(i, j)])
+        for i in self.rows():
+            self.streamed("dS", "K", self.d, "dQ", i, [j for j in self.cols() if self.visited(i, j)])
+
+    def deep(self) -> int:
+        """How many columns of both factors a blocked product meets at once."""
+        return 1 if self.o.depth == "one" else min(self.bc, self.nk)
+
+    def tiles_of_row(self, i: tuple[int, int], left: str, right: str, width: int, result: str) -> None:
+        """P, or dS, in the tiles that a query tile visits."""
+        r = i[1] - i[0]
+        for j in self.cols():
+            if self.visited(i, j):
+                with self.tile():
+                    self.blocked(left, right, width, i, j, masked=result == "P")
+                    if result == "dS" and self.o.depth == "square":
+                        self.load("P", r, j[1] - j[0])
+                    self.store(result, r, j[1] - j[0])
+
+    def blocked(self, left: str, right: str, width: int, i: tuple[int, int], j: tuple[int, int], *, masked: bool) -> None:
+        """A tile of a product with a transpose, from some columns of both factors at a time."""
+        r, c = i[1] - i[0], j[1] - j[0]
+        self.let(r, c)
+        for columns in tiles(width, self.deep()):
+            with self.tile():
+                self.load(left, r, columns[1] - columns[0])
+                self.load(right, c, columns[1] - columns[0])
+        if masked and self.p.mask is not None and not self.full(i, j):
+            self.load("mask", r, c)
+
+    def streamed(self, weights: str, operand: str, width: int, result: str, i: tuple[int, int], seen: list[tuple[int, int]]) -> None:
+        """Tiles of a product over the rows of the tiles ``seen``, or over single ones."""
+        r = i[1] - i[0]
+        for columns in tiles(width, min(self.bc, self.nk)):
+            wide = columns[1] - columns[0]
+            with self.tile():
+                self.let(r, wide)
+                for start, stop in seen:
+                    for inner in [stop - start] if self.o.depth == "square" else [1] * (stop - start):
+                        with self.tile():
+                            self.load(weights, r, inner)
+                            self.load(operand, inner, wide)
+                self.store(result, r, wide)
+
     def softmax(self) -> None:
         if self.o.softmax == "rows":
             for _ in range(self.n):
@@ -444,6 +542,7 @@ options = st.builds(
     skip_empty=st.booleans(),
     accumulator=st.sampled_from(["storage", "float32"]),
     dq_pass=st.sampled_from(["shared", "own"]),
+    depth=st.sampled_from(["square", "one"]),
 ).filter(lambda drawn: drawn.accumulator == "storage" or drawn.first_pass == "create")
 ALGORITHMS = [name for name, found in KERNELS.items() if found.paper]  # software has tests of its own
 kernels = pytest.mark.parametrize("kernel", ALGORITHMS)

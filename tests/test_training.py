@@ -20,6 +20,8 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "standard-backward": [{}, {"reuse": "ideal"}, {"softmax": "streamed"}],
     "flash-backward": [{}, {"first_pass": "create"}, {"accumulator": "float32"}],
     "flash2-backward": [{}, {"dq_pass": "own"}, {"accumulator": "float32"}],
+    "square-tiles": [{}, {"depth": "one"}],
+    "square-tiles-backward": [{}, {"depth": "one"}],
     "pytorch-backward": [{}, {"reuse": "ideal"}],
 }
 EVERY = [

@@ -20,11 +20,11 @@ REMEDIES = {
     "NVRTC": GPU,
     "nvJitLink": GPU,
     "simulator": GPU,
-    "driver": "only needed to run on a GPU: install NVIDIA's driver, of CUDA 13.0 or newer",
-    "device": "only needed to run on a GPU; the other meters need none",
-    "cupy": 'only needed for baselines on a GPU: pip install "iosim[cupy]"',
-    "greenlet": 'only makes the simulator faster and its schedule fixed: pip install "iosim[races]"',
-    "ncu": "only needed for hardware counters on a GPU: install Nsight Compute",
+    "driver": "install NVIDIA's driver, of CUDA 13.0 or newer (only to run on a GPU)",
+    "device": "use a machine with a GPU (only for what runs on one; the other meters do not)",
+    "cupy": 'pip install "iosim[cupy]" (only for baselines on a GPU)',
+    "greenlet": 'pip install "iosim[races]" (makes the simulator faster, and its schedule fixed)',
+    "ncu": "install Nsight Compute (only for hardware counters on a GPU)",
 }
 NEEDS = {
     "simulate": ("numba", "numba-cuda"),

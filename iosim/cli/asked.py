@@ -126,9 +126,8 @@ def report_of(plan: Plan, given: Given) -> Report:
 
 def too_much(plan: Plan) -> str | None:
     """Why the plan had better not be run tile by tile; None where it may be."""
-    tiles = -(-plan.problem.n * plan.problem.group // plan.blocks.rows) * -(-plan.problem.nk // plan.blocks.cols)
-    if tiles > MOST_TILES:
-        return f"{tiles:,} tiles are more than {MOST_TILES:,}"
+    if plan.tiles > MOST_TILES:
+        return f"{plan.tiles:,} tiles are more than {MOST_TILES:,}"
     counts = plan.count()
     held = counts.peak_hbm_bytes + counts.peak_hbm  # and one flag a word says whether it was written
     return f"its arrays take {held / 2**30:.1f} GiB, more than {MOST_BYTES >> 30} GiB" if held > MOST_BYTES else None

@@ -8,7 +8,7 @@ from typing import Unpack
 import click
 
 from iosim import theory
-from iosim.cli import checked
+from iosim.cli import checked, symbolic
 from iosim.cli.asked import check_variants, plan_of, problem_of
 from iosim.cli.options import RULES, SIZES, VARIANTS, Command, Given, kernel_argument, takes
 from iosim.cli.output import Answer, Record, deliver, width
@@ -27,19 +27,24 @@ NARROWEST = 32  # columns for a reason beside its term
 @kernel_argument
 @checked.check_option
 @checked.of_option
+@symbolic.option
 @takes(*SIZES, *RULES, "sram", "blocks", "overflow", *VARIANTS, "json", "csv")
-def command(kernel: str, check: str | None, of: str | None, **given: Unpack[Given]) -> None:
+def command(kernel: str, check: str | None, of: str | None, open_sizes: bool, **given: Unpack[Given]) -> None:
     """Take the words that KERNEL moves apart, term by term.
 
     One line per array, direction and reason: the term in symbols, in numbers, and why. Their sum is set beside the words that were
-    counted by running the listing. Exits with 1 if they differ. With --check, a formula of your own is compared with the count instead.
+    counted by running the listing. Exits with 1 if they differ. With --check, a formula of your own is compared with the count instead;
+    with --symbolic, the terms are derived by running the listing with symbols for its sizes.
 
     \b
     iosim explain flash2 --n 4096 --causal
     iosim explain standard --reuse ideal
     iosim explain flash2 --check "2*N*d*(1 + ceil(N/Br))"
+    iosim explain flash --symbolic
     """
     check_variants(given, [kernel])
+    if open_sizes:
+        return deliver(given, symbolic.answer(kernel, given))
     if check is not None:
         return deliver(given, checked.answer(kernel, check, of, given))
     if of is not None:

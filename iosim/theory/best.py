@@ -39,7 +39,7 @@ def _uniform(asked: Case, amount: int, space: Room) -> Blocks | None:
     """Where every tile is visited.
 
     There words never rise and residents never fall as a block grows, and the bound on residents is exact. So beside each outer block
-    the largest inner one that fits is best; and of all blocks that cut an axis into as many tiles, the smallest.
+    the largest inner one that fits is best; and of all blocks that cut an axis, and columns, into as many tiles, the smallest.
     """
     last = asked.problem.n, asked.problem.nk
     outer_rows, inner_rows = last if asked.formula.outside == "queries" else last[::-1]
@@ -47,7 +47,9 @@ def _uniform(asked: Case, amount: int, space: Room) -> Blocks | None:
     if limit == 0:
         return None
     outer = np.unique(_even(outer_rows, np.arange(1, limit + 1)))
-    rows, cols = asked.sides(outer, _even(inner_rows, widest(asked, outer, amount, space)))
+    most = widest(asked, outer, amount, space)
+    inner = np.max([_even(length, most) for length in (inner_rows, *asked.cut)], axis=0)  # columns are cut where keys are inside
+    rows, cols = asked.sides(outer, inner)
     terms = asked.terms_of(everywhere(asked.shape, rows, cols, elements=asked.problem.mask is not None))
     tiles = ceil_div(asked.problem.n, rows) * ceil_div(asked.problem.nk, cols)
     found = np.lexsort(np.broadcast_arrays(asked.bound(rows, cols, space), tiles, sum(term.total for term in terms)))[0]

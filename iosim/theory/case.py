@@ -39,6 +39,11 @@ class Case:
         return self.formula.wide or self.options.reuse == "ideal"
 
     @property
+    def cut(self) -> tuple[int, ...]:
+        """The widths that are cut into tiles of Bc columns."""
+        return tuple(getattr(self.problem, name) for name in self.formula.cut)
+
+    @property
     def shape(self) -> Shape:
         """The sizes of one head."""
         p = self.problem

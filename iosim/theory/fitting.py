@@ -40,8 +40,8 @@ def widest(asked: Case, outer: Ints, amount: int, room: Room) -> Ints:
 
 
 def shaped(asked: Case, outer: Int) -> tuple[Int, Int]:
-    """Br and Bc of blocks of the paper's shape: B_in = min(B_out, d), clipped to the axes; Bc = N_k where K and V stay whole."""
-    rows, cols = asked.sides(outer, np.minimum(outer, asked.problem.d))
+    """Br and Bc of blocks of the paper's shape: B_in = min(B_out, d), or both alike, clipped to the axes; Bc = N_k if K, V stay whole."""
+    rows, cols = asked.sides(outer, outer if asked.formula.square else np.minimum(outer, asked.problem.d))
     return rows, asked.problem.nk if asked.whole_keys else cols
 
 

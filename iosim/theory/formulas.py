@@ -8,7 +8,19 @@ from typing import Literal
 
 from iosim.errors import BadInput
 from iosim.specs import Options
-from iosim.theory import flash, flash2, flash2_backward, flash_backward, fmha, released, standard, standard_backward, unfused
+from iosim.theory import (
+    flash,
+    flash2,
+    flash2_backward,
+    flash_backward,
+    fmha,
+    released,
+    square_tiles,
+    square_tiles_backward,
+    standard,
+    standard_backward,
+    unfused,
+)
 from iosim.theory.room import Room
 from iosim.theory.sizes import Int, Shape
 from iosim.theory.term import Term
@@ -23,7 +35,8 @@ class Formula:
     """What is known of a kernel: the words it moves, what stands on chip, its options, its outer loop and how its words grow.
 
     ``both`` says under which options tiles of either axis are loaded once for each tile of the other, so that words fall as either
-    block grows; else the block of the outer loop alone decides them.
+    block grows; else the block of the outer loop alone decides them. ``cut``: those of d and dv that are cut into tiles of Bc columns, so
+    that words fall as these grow wider. ``square``: the blocks of the paper are squares, and not of the shape of FlashAttention's.
     """
 
     terms: Callable[[Shape, Visits, Options], Iterator[Term]]
@@ -34,6 +47,8 @@ class Formula:
     both: Callable[[Options], bool] = lambda options: False
     skips: bool = True
     wide: bool = False
+    cut: tuple[Literal["d", "dv"], ...] = ()
+    square: bool = False
 
     def relevant(self, options: Options) -> Options:
         """``options`` with those that the kernel does not have left at their defaults.
@@ -59,6 +74,14 @@ FORMULAS = {
     "flash2-backward": Formula(
         flash2_backward.terms, flash2_backward.peaks, ("accumulator", "dq_pass"), "keys", "Θ(N²d²/M)",
         both=lambda options: options.dq_pass == "own",
+    ),
+    "square-tiles": Formula(
+        square_tiles.terms, square_tiles.peaks, ("depth",), "queries", "Θ(N² + N²d/√M)", both=lambda options: True, cut=("dv",),
+        square=True,
+    ),
+    "square-tiles-backward": Formula(
+        square_tiles_backward.terms, square_tiles_backward.peaks, ("depth",), "queries", "Θ(N² + N²d/√M)", both=lambda options: True,
+        cut=("d", "dv"), square=True,
     ),
     "pytorch": Formula(unfused.pytorch, unfused.pytorch_peaks, ("reuse",), "queries", "Θ(Nd + N²)", skips=False),
     "megatron": Formula(unfused.megatron, unfused.megatron_peaks, ("reuse",), "queries", "Θ(Nd + N²)", skips=False),

@@ -82,11 +82,14 @@ class PlaneSearch:
     def hopes(self, tall: Side, wide: Side, most: int) -> Iterator[tuple[Ints, Ints, Ints]]:
         """The pairs of blocks that may fit, and may move no more than ``most`` words: the least that they do move, Br and Bc."""
         lines = self.words(keys=tall.cells), self.words(queries=wide.cells)
-        areas = [self.words(pairs=side.pairs, elements=side.elements) for side in (tall, wide)]
         reach, start = self.reach(tall, len(wide.block)), 0
         while start < len(reach) and (most_cols := int(reach[start:].max())):
             high, broad = slice(start, start + max(1, _PART // most_cols)), slice(most_cols)
-            hope = lines[0][high, None] + lines[1][broad] + np.maximum(areas[0][high, None], areas[1][broad])
+            areas = [
+                self.words(pairs=side.pairs, elements=side.elements, cols=wide.block[broad])
+                for side in (tall.at(high).column(), wide.at(broad))
+            ]
+            hope = lines[0][high, None] + lines[1][broad] + np.maximum(*areas)
             i, j = np.nonzero(hope <= most)
             fits = self.needs(tall.at(start + i), wide.at(j)) <= self.amount
             i, j = i[fits], j[fits]
@@ -110,16 +113,16 @@ class PlaneSearch:
         """The best of these blocks, if any of them fits."""
         tally = self.pattern.tally(rows, cols)
         sums, tiles = tally.sums, tally.tiles
-        words = self.words(queries=sums.queries, keys=sums.keys, pairs=sums.pairs, elements=sums.elements)
+        words = self.words(queries=sums.queries, keys=sums.keys, pairs=sums.pairs, elements=sums.elements, cols=cols)
         residents = np.broadcast_to(self.asked.peak(tally.kinds(), self.space), rows.shape)
         first = np.lexsort((residents, tiles, words, residents > self.amount))[0]
         one = _Found(*(int(column[first]) for column in (words, tiles, residents, rows, cols)))
         return [one] if one.residents <= self.amount else []
 
-    def words(self, *, queries: Int = 0, keys: Int = 0, pairs: Int = 0, elements: Int = 0) -> Ints:
-        """The words of so many visits, beyond those that move whatever the blocks."""
+    def words(self, *, queries: Int = 0, keys: Int = 0, pairs: Int = 0, elements: Int = 0, cols: Int = 1) -> Ints:
+        """The words of so many visits, beyond those that move whatever the blocks; of pairs, in tiles of ``cols`` keys."""
         visits, none = (
-            summed(queries=a, keys=b, pairs=c, elements=d, queries_met=0, queries_unmet=None, keys_met=0)
+            summed(queries=a, keys=b, pairs=c, elements=d, queries_met=0, queries_unmet=None, keys_met=0, cols=cols)
             for a, b, c, d in ((queries, keys, pairs, elements), (0, 0, 0, 0))
         )
         some, always = (sum(term.total for term in self.asked.terms_of(these)) for these in (visits, none))

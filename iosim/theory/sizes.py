@@ -68,6 +68,11 @@ def ceil_div(rows: Int, block: Int) -> Int:
     return -(-rows // block)
 
 
+def smaller(one: Int, other: Int) -> Int:
+    """The smaller of two integers, or of each pair of arrays of them."""
+    return min(one, other) if isinstance(one, int) and isinstance(other, int) else np.minimum(one, other)
+
+
 def floors(count: Ints, start: Ints, step: Ints, by: Ints) -> Ints:
     """The sum of floor((start + i step) / by) over i < count, for start, step >= 0, in as many turns as Euclid's algorithm takes.
 

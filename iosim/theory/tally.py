@@ -78,7 +78,8 @@ class Tally:
     def visits(self, *, elements: bool) -> Visits:
         """What the visited tiles amount to."""
         sums = self.sums
-        return summed(**sums._asdict() | {"elements": sums.elements if elements else None}, queries_unmet=self.rows.rows - sums.queries_met)
+        given = sums._asdict() | {"elements": sums.elements if elements else None}
+        return summed(**given, queries_unmet=self.rows.rows - sums.queries_met, cols=self.cols.block)
 
     def kinds(self) -> Kinds:
         """The tiles that occur; in place of those that do not, tiles of no rows. None is said to be a first one."""

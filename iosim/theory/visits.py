@@ -1,4 +1,4 @@
-"""Visits: how many rows and pairs the tiles of a loop nest meet, all together. Every closed form is linear in these."""
+"""Visits: how many rows and pairs the tiles of a loop nest meet, all together. Every closed form is linear in these, for a given Bc."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class Visits:
     * ``keys``: key rows of every visited tile (Tr Nk);
     * ``keys_met``: key rows of the key tiles that some query tile visits (Nk);
     * ``pairs``: the area of the visited tiles (Nq Nk);
-    * ``elements``: the area of the partial ones, where a mask is read; None when the problem has no element mask.
+    * ``elements``: the area of the partial ones, where a mask is read; None when the problem has no element mask;
+    * ``cols``: Bc, into tiles of which some listings cut columns too.
     """
 
     queries: Passes
@@ -30,6 +31,7 @@ class Visits:
     keys_met: Passes
     pairs: Passes
     elements: Passes | None
+    cols: Int
 
 
 def everywhere(s: Shape, Br: Int, Bc: Int, *, elements: bool) -> Visits:
@@ -44,13 +46,14 @@ def everywhere(s: Shape, Br: Int, Bc: Int, *, elements: bool) -> Visits:
         keys_met=once(s.Nk),
         pairs=once(s.Nq * s.Nk),
         elements=once(s.Nq * s.Nk) if elements else None,
+        cols=Bc,
     )
 
 
 def summed(
-    *, queries: Int, queries_met: Int, queries_unmet: Int | None, keys: Int, keys_met: Int, pairs: Int, elements: Int | None
-) -> Visits:
-    """The visits that amount to these numbers of rows and pairs, or to arrays of them for many grids at once."""
+    *, queries: Int, queries_met: Int, queries_unmet: Int | None, keys: Int, keys_met: Int, pairs: Int, elements: Int | None, cols: Int
+) -> Visits:  # fmt: skip
+    """The visits in tiles of ``cols`` keys that amount to these numbers of rows and pairs, or to arrays of them for many grids at once."""
     return Visits(
         queries=_passes("(query rows visited)", queries),
         queries_again=_passes("(query rows visited again)", queries - queries_met),
@@ -60,6 +63,7 @@ def summed(
         keys_met=_passes("(key rows met)", keys_met),
         pairs=_passes("(pairs in visited tiles)", pairs),
         elements=None if elements is None else _passes("(pairs in partial tiles)", elements),
+        cols=cols,
     )
 
 
@@ -74,6 +78,7 @@ def counted(census: Census, *, elements: bool) -> Visits:
         keys_met=sum(cols * number for cols, number in zip(census.cols.sizes, census.met, strict=True)),
         pairs=sum(tile.rows * tile.cols * number for tile, number in kinds),
         elements=sum(tile.rows * tile.cols * number for tile, number in kinds if not tile.full) if elements else None,
+        cols=census.cols.block,
     )
 
 

@@ -34,7 +34,7 @@ def by_rows(m: Machine, P: Hbm, B: Hbm, C: Hbm, *, Br: int, Bc: int, wide: int, 
 def by_columns(
     m: Machine, P: Hbm, B: Hbm, C: Hbm, *, Br: int, Bc: int, wide: int, mask: Mask, depth: str, drop: bool = False
 ) -> None:  # fmt: skip
-    """C = P^T B, as dV = P^T dO: a tile of Bc rows and ``wide`` columns of C on chip, P and B streamed past it; ``drop``: P after dropout."""
+    """C = P^T B, as dV = P^T dO: a tile of Bc rows and ``wide`` columns of C on chip, as above; ``drop``: P after dropout."""
     (N_k, width), N_q = C.shape, B.shape[0]
     for j in m.tiles(N_k, Bc):
         height, seen = inner(mask.grid.col(j), Br, N_q, depth)
@@ -47,7 +47,7 @@ def by_columns(
 
 
 def inner(seen: Runs, block: int, rows: int, depth: str) -> tuple[int, Runs]:
-    """The inner loop of a product over the tiles ``seen``, of ``block`` out of ``rows`` rows: these, or with depth "one" their single rows."""
+    """Heights and tiles of a product's inner loop: those ``seen``, of ``block`` out of ``rows`` rows, or their single rows."""
     if depth == "square":
         return block, seen
     return 1, Runs(seen.first * block, np.minimum(seen.stop * block, rows), seen.code, seen.members, seen.owner)

@@ -13,12 +13,12 @@ def square_tiles(
     m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, L: Hbm, M: Hbm, S: Hbm,
     *, Br: int, Bc: int, scale: float, mask: Mask, depth: str = "square",
 ) -> None:  # fmt: skip
-    """SquareTilingAttention (Saha and Ye 2024, arXiv 2402.07443, Algorithm 1): S = QK^T, then O = PV, both as blocked products through HBM.
+    """SquareTilingAttention (Saha and Ye 2024, arXiv 2402.07443, Algorithm 1): S = QK^T through HBM, then O = PV, both in blocked products.
 
-    Tiles of S are Br x Bc, those of O Br rows and Bc columns; columns of Q and K and the keys of PV are met Bc at a time, or one by one with
-    ``depth="one"``, which moves the same words in less room: B^2 + 4 B words instead of 3 B^2 + 2 B serve tiles of B x B.
-    Differs from the print, which stores exp(S) and its row sums: S itself is stored, with the row maxima m and the sums l of exp(S - m), for
-    which 2 N_q words more move. Tiles in which no pair attends are skipped; S is not written there.
+    Tiles of S are Br x Bc, those of O Br rows by Bc columns; columns of Q and K, and the keys of PV, are met Bc at a time, or one by one
+    with ``depth="one"``, which moves the same words in less room: B^2 + 4 B words instead of 3 B^2 + 2 B serve tiles of B x B.
+    Differs from the print, which stores exp(S) and its row sums: S itself is stored, beside the row maxima m and l, the sums of exp(S - m),
+    for which 2 N_q words more move. Tiles in which no pair attends are skipped; S is not written there.
     Words, dense: N_q N_k (1 + ceil(d_v / Bc)) + Tc N_q d + Tr N_k (d + d_v) + N_q d_v + 4 N_q;
     in tiles of B x B, d = d_v, N_q = N_k: 3 N d ceil(N / B) + N^2 (1 + ceil(d / B)) + N d + 4 N.
     """

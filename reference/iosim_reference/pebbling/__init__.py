@@ -11,6 +11,6 @@ A *pebbling* computes a graph of scalars (:mod:`~iosim_reference.pebbling.graphs
 
 from iosim_reference.pebbling.graphs import Graph, attention, product
 from iosim_reference.pebbling.rules import Move, play
-from iosim_reference.pebbling.search import Optimum, frontier, least_io
+from iosim_reference.pebbling.search import BeyondReach, Optimum, frontier, least_io
 
-__all__ = ["Graph", "Move", "Optimum", "attention", "frontier", "least_io", "play", "product"]
+__all__ = ["BeyondReach", "Graph", "Move", "Optimum", "attention", "frontier", "least_io", "play", "product"]

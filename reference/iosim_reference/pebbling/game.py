@@ -29,7 +29,7 @@ from dataclasses import replace
 import numpy as np
 
 from iosim_reference.pebbling.graphs import Graph
-from iosim_reference.pebbling.states import BITS, Index, Small, States, Symmetries, Truth, Words, bit, distinct, joined, mask
+from iosim_reference.pebbling.states import Index, Small, States, Symmetries, Truth, Words, bit, distinct, joined, mask
 
 _NONE = np.uint64(0)
 
@@ -61,7 +61,8 @@ class Game:
 
     def finished(self, states: States) -> Truth:
         """Where every output is in slow memory."""
-        return (states.blue & self.outputs) == self.outputs
+        ended: Truth = (states.blue & self.outputs) == self.outputs
+        return ended
 
     def floor(self, states: States) -> Small:
         """The least that is still to be paid, in words; see the head of this module."""
@@ -71,7 +72,8 @@ class Game:
         for v in reversed(self.computed):
             needed = needed | self.reads[v] * bit(needed & absent, v)
         loads = np.bitwise_count(needed & ~states.red & (self.inputs | (self.onces & states.blue)))
-        return stores.astype(np.int16) + loads.astype(np.int16)
+        floor: Small = (stores + loads).astype(np.int16)
+        return floor
 
     def after(self, states: States, below: int) -> States:
         """What one step leads to, forced steps included, where spent and floor stay below ``below``; ``parent`` is a row of ``states``."""
@@ -101,9 +103,10 @@ class Game:
 
     def forced(self, states: States) -> States:
         """The states after every forced step."""
-        for _, states in self.forcing(states):
+        after = states
+        for _, after in self.forcing(states):  # noqa: B007 - the last is what all of them lead to
             pass
-        return states
+        return after
 
     def forcing(self, states: States) -> Iterator[tuple[States, States]]:
         """Forced steps until there is none: the rows that a step moved, not settled yet, and then all states."""
@@ -165,8 +168,9 @@ class Game:
     def _open(self, states: States, v: int) -> Truth:
         """Where v may be computed next, after loads."""
         there = states.red | states.blue
-        unknown = bit(there if v in self.once else states.red, v) == 0
-        return unknown & ((self.reads[v] & ~there) == _NONE)
+        unknown: Truth = bit(there if v in self.once else states.red, v) == 0
+        unknown &= (self.reads[v] & ~there) == _NONE
+        return unknown
 
     def _others(self, u: int, v: int) -> np.uint64:
         """The readers of u that may need it after v has been computed."""

@@ -11,7 +11,8 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import permutations, product as every
+from itertools import permutations
+from itertools import product as every
 from typing import Literal
 
 Softmax = Literal["plain", "two-pass", "online"]

@@ -3,13 +3,11 @@
 Two counts grow with the work. One is the number of *stages*: sets of vertices that can have been computed, up to symmetry. The other
 is the *gap*, in words, between the compulsory traffic and a pebbling that a beam found: a small gap leaves few detours to try.
 On the instances of ``docs/pebbling.md`` the states followed are at most 60 a stage and at most 800 gap^2.5 where every vertex is
-computed once. Where r vertices may be computed again they are about 2^(r+1) a stage, and at most 8000 gap^2.5. The estimate is the smaller of the two. It is a rule of thumb,
-usually too high, and promises nothing: the search counts its states and stops at its limit in any case.
+computed once. Where r vertices may be computed again they are about 2^(r+1) a stage, and at most 8000 gap^2.5. The estimate is the
+smaller of the two. It is a rule of thumb, usually too high, and promises nothing: the search stops at its limit in any case.
 """
 
 from __future__ import annotations
-
-import math
 
 from iosim_reference.pebbling.game import computed_once
 from iosim_reference.pebbling.graphs import Graph

@@ -53,13 +53,18 @@ def play(graph: Graph, moves: Iterable[Move], memory: int, *, recompute: bool = 
     for number, move in enumerate(moves, start=1):
         fault = board.fault(move)
         if fault:
-            over = "" if move.over is None else f" over {graph.names[move.over]}"
-            raise ValueError(f"move {number}, {move.kind} {graph.names[move.vertex]}{over}: {fault}")
+            raise ValueError(f"move {number}, {_said(graph, move)}: {fault}")
         board.make(move)
         cost += move.kind in {"load", "store"}
     for v in sorted(graph.outputs - board.blue):
         raise ValueError(f"after the last move the output {graph.names[v]} is not in slow memory")
     return cost
+
+
+def _said(graph: Graph, move: Move) -> str:
+    names = dict(enumerate(graph.names))
+    over = "" if move.over is None else f" over {names.get(move.over, move.over)}"
+    return f"{move.kind} {names.get(move.vertex, move.vertex)}{over}"
 
 
 @dataclass
@@ -89,6 +94,8 @@ class _Board:
 
     def fault(self, move: Move) -> str:
         """What the rules have against a move; empty if nothing."""
+        if not {move.vertex, move.over} <= {None, *range(len(self.graph.names))}:
+            return "the graph has no such vertex"
         match move.kind:
             case "load":
                 return "it is not in slow memory" if move.vertex not in self.blue else self._no_room(move)

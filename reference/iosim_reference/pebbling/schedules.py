@@ -14,13 +14,13 @@ from iosim_reference.pebbling.graphs import Graph
 from iosim_reference.pebbling.rules import Move, play
 
 Order = tuple[str, list[int]]
-Place = tuple[str, int, int, int]
+Place = Callable[[str, int, int, int], tuple[int, ...]]
 
 
 def product_orders(graph: Graph, n: int, m: int) -> Iterator[Order]:
     """One tile of C after the other, of every size a x b: inside it the sum over l outside, so that it grows by outer products."""
     for a, b in every(range(1, n + 1), range(1, m + 1)):
-        yield f"tile {a}x{b}", _sorted(graph, lambda _, i, j, l, a=a, b=b: (i // a, j // b, l, i, j))
+        yield f"tile {a}x{b}", _sorted(graph, _tile(a, b))
 
 
 def attention_orders(graph: Graph, n: int, nk: int) -> Iterator[Order]:
@@ -29,11 +29,28 @@ def attention_orders(graph: Graph, n: int, nk: int) -> Iterator[Order]:
     ``queries`` outside, as in FlashAttention-2; ``keys`` outside, as in FlashAttention; ``scores`` first, all of them, tile by tile,
     and the output afterwards. A softmax in two passes goes over the keys twice.
     """
-    second = {"p", "l", "o"} if any(name.startswith("m") for name in graph.names) and not _online(graph) else set()
+    letters = {name[0] for name in graph.names}
+    second = {"p", "l", "o"} if "m" in letters and "a" not in letters else set()
     for a, b in every(range(1, n + 1), range(1, nk + 1)):
-        yield f"queries {a}x{b}", _sorted(graph, lambda x, i, j, _, a=a, b=b: (i // a, x == "O", x in second, j // b, i, j))
-        yield f"keys {a}x{b}", _sorted(graph, lambda x, i, j, _, a=a, b=b: (x == "O", x in second, j // b, i // a, i, j))
-        yield f"scores {a}x{b}", _sorted(graph, lambda x, i, j, _, a=a, b=b: (x == "O", x not in {"s", "m"}, i // a, j // b, i, j))
+        for loops in (_queries, _keys, _scores):
+            yield f"{loops.__name__[1:]} {a}x{b}", _sorted(graph, loops(a, b, second))
+
+
+def _tile(a: int, b: int) -> Place:
+    return lambda _, i, j, l: (i // a, j // b, l, i, j)
+
+
+def _queries(a: int, b: int, second: set[str]) -> Place:
+    return lambda x, i, j, _: (i // a, x == "O", x in second, j // b, i, j)
+
+
+def _keys(a: int, b: int, second: set[str]) -> Place:
+    return lambda x, i, j, _: (x == "O", x in second, j // b, i // a, i, j)
+
+
+def _scores(a: int, b: int, second: set[str]) -> Place:
+    first = {"s", "m"} if second else {"s"}
+    return lambda x, i, j, _: (x == "O", x not in first, i // a, j // b, i, j)
 
 
 def cheapest(graph: Graph, orders: Iterable[Order], memory: int) -> tuple[str, int]:
@@ -59,16 +76,13 @@ def schedule(graph: Graph, order: Iterable[int], memory: int) -> list[Move]:
     return desk.moves
 
 
-def _online(graph: Graph) -> bool:
-    return any(name.startswith("a") for name in graph.names)
-
-
-def _sorted(graph: Graph, key: Callable[[str, int, int, int], tuple[int, ...]]) -> list[int]:
+def _sorted(graph: Graph, place: Place) -> list[int]:
     # Vertices that share a place keep their order in the graph, in which each can be computed.
-    return sorted((v for v in range(len(graph.names)) if v not in graph.inputs), key=lambda v: (*key(*_place(graph.names[v])), v))
+    computed = (v for v in range(len(graph.names)) if v not in graph.inputs)
+    return sorted(computed, key=lambda v: (*place(*_index(graph.names[v])), v))
 
 
-def _place(name: str) -> Place:
+def _index(name: str) -> tuple[str, int, int, int]:
     """The letter of a vertex, and its three indices; those that it has not are 0."""
     index = [int(x) for x in name[2:-1].split(",")]
     i, j, l = (*index, 0, 0)[:3]

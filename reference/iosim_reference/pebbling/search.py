@@ -25,6 +25,10 @@ _WIDTH = 50
 _ANY_COST = 30_000  # words are counted in 16 bits; graphs of 64 vertices spend a few hundred
 
 
+class BeyondReach(ValueError):
+    """A graph that is too large to be searched, or was; the message says how large and between which words the optimum lies."""
+
+
 @dataclass(frozen=True, slots=True)
 class Optimum:
     """The least traffic in words, moves that attain it, and how many states were followed to prove that nothing is cheaper."""
@@ -47,8 +51,9 @@ class _Pebbling:
 def least_io(graph: Graph, memory: int, *, recompute: bool = True, limit: int = MOST_STATES) -> Optimum:
     """The fewest loads and stores with ``memory`` red pebbles, proved; ``limit`` is the most states that are followed.
 
-    Raises ``ValueError`` where memory is too small for any pebbling, for a graph of more than 64 vertices, where more states than
-    ``limit`` must be expected, and where they turn out to be more; the last tells between which words the optimum lies.
+    Raises ``ValueError`` where memory is too small for any pebbling, and :class:`BeyondReach`, which is one, for a graph of more than
+    64 vertices (at once), where more states than ``limit`` must be expected (after the beam, in a few seconds), and where they turn
+    out to be more.
 
     >>> from iosim_reference.pebbling.graphs import product
     >>> [least_io(product(2, 2, 2), memory).words for memory in (3, 4, 5, 6)]
@@ -82,7 +87,7 @@ def frontier(graph: Graph, *, recompute: bool = True, limit: int = MOST_STATES) 
 
 def _require(graph: Graph, memory: int) -> None:
     if len(graph.names) > BITS:
-        raise ValueError(
+        raise BeyondReach(
             f"beyond reach: a state has one bit a vertex, {BITS} at most, and this graph has {len(graph.names)} vertices; "
             f"it can be computed in {stages(graph):.0e} stages or more"
         )
@@ -94,7 +99,7 @@ def _require_reach(graph: Graph, best: _Pebbling, recompute: bool, limit: int) -
     gap = best.words - graph.compulsory
     about = expected_states(graph, gap, recompute)
     if about > limit:
-        raise ValueError(
+        raise BeyondReach(
             f"beyond reach: {len(graph.names)} vertices, and {gap} words between compulsory and best known, may take {about:.0e} states; "
             f"the limit is {limit:.0e}; the optimum is {graph.compulsory} to {best.words} words"
         )
@@ -138,7 +143,7 @@ class _Search:
             first = self.followed.count
             wave = self.followed.new(distinct(joined(self.buckets.pop(words))))
             if self.followed.count > self.limit:
-                raise ValueError(f"stopped at {self.limit} states: the least traffic is {words} to {self.below} words; raise the limit")
+                raise BeyondReach(f"stopped at {self.limit} states: the optimum is {words} to {self.below} words; raise the limit")
             for start in range(0, len(wave), _BATCH):
                 self._follow(wave.at(slice(start, start + _BATCH)), first + start)
         return (None if self.end is None else _Pebbling(self.game, self.followed.line(self.end))), self.followed.count

@@ -1,0 +1,117 @@
+"""A machine whose sizes are symbols, and the grid of a problem without a mask for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import sympy
+
+from iosim.counts import Counts
+from iosim.errors import BadInput, LoopMisuse
+from iosim.events import Kind
+from iosim.masks.runs import FIRST, FULL, LAST, Runs
+from iosim.memory import Hbm, Machine, Tile
+from iosim.memory.blocks import Block, Shape, number
+from iosim.memory.tiles import Tiles
+from iosim.symbolic.loops import Loop, summed
+
+Turn = tuple[int, dict[sympy.Symbol, sympy.Symbol]]
+ALL: tuple[Turn, ...] = ((FULL, {}),)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The turns of a loop: the kind of each, and for which tiles of the loop around it it stands, in place of every one."""
+
+    turns: tuple[Turn, ...]
+
+
+class SymbolicMachine(Machine):
+    """A machine in count mode that takes sympy symbols for sizes; see :class:`iosim.Machine` for what a listing may do.
+
+    A loop runs once, or four times where its tiles may be visited for the first or the last time. SRAM is unbounded, and ``finish``
+    gives reads, writes and operations as sympy expressions. It cannot see whether an output is written whole.
+
+    >>> m, (n, d, b) = SymbolicMachine(), sympy.symbols("n d b", integer=True, positive=True)
+    >>> X, Y = m.input("X", (n, d)), m.output("Y", (n, 1))
+    >>> for i in m.tiles(n, b):
+    ...     m.store(Y[i], m.load(X[i]).rowsum())
+    >>> m.finish().arrays["X"].reads
+    d*n
+    """
+
+    __slots__ = ("loops",)
+
+    def __init__(self) -> None:
+        super().__init__(None, mode="count")
+        self.loops: list[Loop] = []
+        self.peak = self.largest_unnamed = cast(int, math.inf)  # records are not kept: nobody knows which of two symbols is larger
+
+    def full(self, fill: float, rows: int, cols: int, *, name: str) -> Block:
+        """A block of one number, with room until the tile ends."""
+        number(fill)
+        return Block(self, (rows, cols), None, name, rows * cols)
+
+    def tiles(self, n: int, b: int, *, seen: Runs | None = None) -> Tiles:
+        """Cut ``range(n)`` into tiles of ``b`` rows; ``seen`` comes from :class:`Everywhere`. One turn of each kind runs."""
+        loop = Loop(len(self.loops), n, b)
+        self.loops.append(loop)
+        visits = [(0, loop.size, kind, self._times(only) * loop.every, None) for kind, only in _turns(seen)]
+        return Tiles(self, iter(visits), n, b, 0, loop)
+
+    def finish(self) -> Counts:
+        """End the run and return its counts, summed over all tiles; raises :class:`BadInput` where the sums have no closed form."""
+        for array in self.arrays.values():
+            array.reads, array.writes, array.init_writes = map(self._summed, (array.reads, array.writes, array.init_writes))
+        self.matmul, self.elementwise, self.exp = map(self._summed, (self.matmul, self.elementwise, self.exp))
+        return super().finish()
+
+    def _declare(self, name: str, shape: Shape, dtype: str, kind: Kind) -> Hbm:
+        if name in self.arrays:
+            raise BadInput(f"an HBM array needs a name of its own, not {name!r}; taken: {', '.join(self.arrays)}")
+        array = self.arrays[name] = Hbm(self, name, shape, 4, "input" if kind == "input" else "scratch")
+        return array
+
+    def _times(self, only: dict[sympy.Symbol, sympy.Symbol]) -> sympy.Expr:
+        times = sympy.sympify(self.times)
+        if only and not set(only) <= times.free_symbols:
+            raise LoopMisuse("seen= was asked of a tile that is not open, or that limits a loop around this one already")
+        return times.xreplace(only)
+
+    def _summed(self, words: int) -> int:
+        return cast(int, summed(words, self.loops))
+
+
+class Everywhere:
+    """The grid of a problem without a mask: every tile meets every other."""
+
+    def row(self, i: Tile) -> Seen:
+        """Key tiles that query tile ``i`` visits: all."""
+        return Seen(ALL)
+
+    def col(self, j: Tile) -> Seen:
+        """Query tiles that key tile ``j`` visits: all, for the first time by the first key tile and for the last time by the last."""
+        loop = cast(Loop, j.owner)
+        kinds = {loop.only: FIRST | LAST, loop.first: FIRST, loop.last: LAST, loop.between: 0}
+        return Seen(tuple((FULL | kind, {loop.every: tiles}) for tiles, kind in kinds.items()))
+
+    def columns(self, skip_empty: bool = False) -> Seen:
+        """Key tiles: all of them, none of which is empty."""
+        return Seen(ALL)
+
+    def unseen(self, i: Tile) -> Seen:
+        """Key tiles in which no query of tile ``i`` attends to anything: none."""
+        return Seen(())
+
+    def unvisited_rows(self) -> Seen:
+        """Query tiles that no key tile visits: none."""
+        return Seen(())
+
+
+def _turns(seen: object) -> Sequence[Turn]:
+    if seen is not None and not isinstance(seen, Seen):
+        raise BadInput(f"seen must come from a grid of symbols, iosim.symbolic.Everywhere, not {type(seen).__name__}")
+    return ALL if seen is None else seen.turns
