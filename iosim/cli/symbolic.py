@@ -37,14 +37,16 @@ def answer(kernel: str, given: Given) -> Answer:
 
 def text_of(found: ClosedForm) -> str:
     """The terms as a table, and below it their sum in the ways in which it is used."""
-    verdict = "equal in every line, for all sizes, ragged tiles included" if found.agrees else "DIFFERENT"
+    verdict = "equal in every line, for all sizes and for blocks up to their axis, ragged tiles included" if found.agrees else "DIFFERENT"
     spelled = found.spelled()
     below = {
         "words": spelled["words"],
-        "square": f"{spelled['square']}  where Nq = Nk = N and dv = d",
+        "if square": f"{spelled['square']}, where Nq = Nk = N and dv = d",
         "by hand": verdict,
-        "operations": f"{spelled['matmul']} in products, {spelled['elementwise']} on elements, {spelled['exp']} exp and log",
-        "--check": found.formula,
+        "products": f"{spelled['matmul']} operations",
+        "elementwise": spelled["elementwise"],
+        "exp and log": spelled["exp"],
+        "for --check": found.formula,
     }
     lines = [
         wrapped(f"{found.name}: the listing, run once with symbols for its sizes", width()),
@@ -52,7 +54,7 @@ def text_of(found: ClosedForm) -> str:
         "",
         found.table(),
         "",
-        *(wrapped(text, width(), f"{label:12}", 12) for label, text in below.items()),
+        *(wrapped(text, width(), f"{label:13}", 13) for label, text in below.items()),
     ]
     return "\n".join(lines)
 

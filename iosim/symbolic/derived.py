@@ -20,7 +20,9 @@ from iosim.symbolic.sizes import SIZES, extent
 from iosim.theory import dense_terms
 from iosim.units import Capacity
 
-UNSUPPORTED = {"block-sparse": "moves what its block mask says, which is no formula over sizes; ask for flash, the same listing on all tiles"}
+UNSUPPORTED = {
+    "block-sparse": "moves what its block mask says, which is no formula over sizes; ask for flash, the same listing on all tiles"
+}
 
 
 class OpenLaunch(Launch):
@@ -35,7 +37,7 @@ class OpenLaunch(Launch):
 def closed_form(name: str, *, dropout: float = 0.0, **options: str | bool | None) -> ClosedForm:
     """Run the listing of a kernel once, on a machine whose sizes are symbols, and set what it moves beside the closed form by hand.
 
-    One head without a mask; any N_q, N_k, d, d_v, Br and Bc, ragged tiles included. ``options`` as for :func:`iosim.simulate`.
+    One head without a mask; any N_q, N_k, d, d_v, and any Br and Bc up to N_q and N_k, ragged tiles included. ``options`` as for :func:`iosim.simulate`.
     Raises :class:`BadInput` for an unknown kernel or option, and for block-sparse, whose words depend on its block mask.
 
     >>> closed_form("flash2").formula
@@ -47,8 +49,9 @@ def closed_form(name: str, *, dropout: float = 0.0, **options: str | bool | None
     m = SymbolicMachine()
     launch(name, m, plan.problem.dropout, plan.options)
     counts = m.finish()
-    terms = dense_terms(name, n=1, d=1, Br=1, Bc=1, dropout=dropout > 0, options=plan.options)
-    return ClosedForm(name, plan.options, dropout, of_counts(counts), of_terms(terms), terms, of_flops(counts.flops))
+    dropped = plan.problem.dropout
+    terms = dense_terms(name, n=1, d=1, Br=1, Bc=1, dropout=dropped > 0, options=plan.options)
+    return ClosedForm(name, plan.options, dropped, of_counts(counts), of_terms(terms), terms, of_flops(counts.flops))
 
 
 def launch(name: str, m: SymbolicMachine, dropout: float, options: Options) -> None:

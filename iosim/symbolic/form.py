@@ -10,7 +10,7 @@ import sympy
 
 from iosim.specs import Options
 from iosim.symbolic.moves import Moves, Operations
-from iosim.symbolic.sizes import SIZES, N, N_k, N_q, d, d_v
+from iosim.symbolic.sizes import SIZES, N, N_k, N_q, X, X_v, d, d_v
 from iosim.symbolic.spelled import FORMULA, LATEX, PLAIN, in_tiles
 from iosim.tables import Cell, table
 from iosim.theory import Moved, Term
@@ -59,8 +59,8 @@ class ClosedForm:
 
     @property
     def square(self) -> sympy.Expr:
-        """All words where N_q = N_k = N and d_v = d, with T_r and T_c for the numbers of tiles."""
-        return sympy.expand(in_tiles(self.total).xreplace({N_q: N, N_k: N, d_v: d}))
+        """All words where N_q = N_k = N and d_v = d, with symbols for the numbers of tiles."""
+        return sympy.expand(in_tiles(self.total).xreplace({N_q: N, N_k: N, d_v: d, X_v: X}))
 
     @property
     def agrees(self) -> bool:
@@ -78,8 +78,9 @@ class ClosedForm:
         return LATEX.spell(self.total)
 
     def at(self, *, n: int, d: int, Br: int, Bc: int, nk: int | None = None, dv: int | None = None) -> dict[str, Moved]:
-        """The words of each array at some sizes, as exact integers."""
-        values = (n, n if nk is None else nk, d, d if dv is None else dv, Br, Bc)
+        """The words of each array at some sizes, as exact integers; blocks are clipped to their axes."""
+        keys = n if nk is None else nk
+        values = (n, keys, d, d if dv is None else dv, min(Br, n), min(Bc, keys))
         sizes = {size: sympy.Integer(value) for size, value in zip(SIZES, values, strict=True)}
         return {array: Moved(*(int(words.xreplace(sizes)) for words in moves)) for array, moves in self.derived.items()}
 
@@ -115,7 +116,8 @@ class ClosedForm:
     def table(self) -> str:
         """A line for each array and kind of move."""
         rows: list[list[Cell]] = [
-            [line.array, line.move, PLAIN.spell(line.derived), line.by_hand, "equal" if line.equal else "DIFFERENT"] for line in self.lines()
+            [line.array, line.move, PLAIN.spell(line.derived), line.by_hand, "equal" if line.equal else "DIFFERENT"]
+            for line in self.lines()
         ]
         return table(["array", "move", "derived by the run", "by hand", ""], rows)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sympy
 
 from iosim.errors import BadInput
-from iosim.symbolic.sizes import extent
+from iosim.symbolic.sizes import closed, extent
 
 
 class Loop:
@@ -24,6 +24,7 @@ class Loop:
         ends = sympy.symbols("top tail", cls=sympy.Dummy)
         self.unknown = {alone, *ends} - {1}
         self._visits = self._ends(alone, *ends)
+        self.symbols = {self.size, *self._visits}
 
     def _ends(self, alone: sympy.Expr, top: sympy.Expr, tail: sympy.Expr) -> dict[sympy.Symbol, tuple[sympy.Expr, sympy.Expr]]:
         """How many tiles each symbol stands for, and their rows; ``alone`` is 1 where there is one tile, else 0."""
@@ -43,7 +44,7 @@ class Loop:
             part = words.coeff(tiles)
             fixed, each = part.coeff(self.size, 0), part.coeff(self.size, 1)
             if sympy.expand(part - fixed - each * self.size) != 0:
-                raise BadInput(f"{part} is not linear in the rows of a tile, whose squares have no simple sum: no closed form for this listing")
+                raise BadInput(f"{part} is not linear in the rows of a tile, and squares of these have no simple sum: no closed form")
             total += fixed * count + each * rows - tiles * part
         return sympy.expand(total)
 
@@ -55,7 +56,8 @@ def summed(words: object, loops: list[Loop]) -> sympy.Expr:
     """
     total = sympy.sympify(words)
     for loop in reversed(loops):
-        total = loop.summed(total)
+        if loop.symbols & total.free_symbols:
+            total = loop.summed(total)
     if total.free_symbols & set().union(*(loop.unknown for loop in loops)):
         raise BadInput(f"{total} depends on what the first and the last visit do where they are one: no closed form for this listing")
-    return total
+    return closed(total)

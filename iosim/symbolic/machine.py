@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
+import numpy as np
 import sympy
 
 from iosim.counts import Counts
@@ -17,16 +17,20 @@ from iosim.memory import Hbm, Machine, Tile
 from iosim.memory.blocks import Block, Shape, number
 from iosim.memory.tiles import Tiles
 from iosim.symbolic.loops import Loop, summed
+from iosim.symbolic.sizes import opened
 
-Turn = tuple[int, dict[sympy.Symbol, sympy.Symbol]]
-ALL: tuple[Turn, ...] = ((FULL, {}),)
+Only = dict[sympy.Symbol, sympy.Symbol]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Turns:
     """The turns of a loop: the kind of each, and for which tiles of the loop around it it stands, in place of every one."""
 
-    turns: tuple[Turn, ...]
+    kinds: tuple[tuple[int, Only], ...] = ((FULL, {}),)
+
+    def runs(self) -> Runs:
+        """Runs, as a listing asks a grid for them; how many tiles they are is open."""
+        return Runs(np.array([0]), np.array([1]), np.array([FULL]), owner=self)
 
 
 class SymbolicMachine(Machine):
@@ -53,13 +57,15 @@ class SymbolicMachine(Machine):
     def full(self, fill: float, rows: int, cols: int, *, name: str) -> Block:
         """A block of one number, with room until the tile ends."""
         number(fill)
-        return Block(self, (rows, cols), None, name, rows * cols)
+        shape = opened(rows), opened(cols)
+        return Block(self, shape, None, name, shape[0] * shape[1])
 
     def tiles(self, n: int, b: int, *, seen: Runs | None = None) -> Tiles:
         """Cut ``range(n)`` into tiles of ``b`` rows; ``seen`` comes from :class:`Everywhere`. One turn of each kind runs."""
+        n, b = opened(n), opened(b)
         loop = Loop(len(self.loops), n, b)
         self.loops.append(loop)
-        visits = [(0, loop.size, kind, self._times(only) * loop.every, None) for kind, only in _turns(seen)]
+        visits = [(0, loop.size, kind, self._times(only) * loop.every, None) for kind, only in _turns(seen).kinds]
         return Tiles(self, iter(visits), n, b, 0, loop)
 
     def finish(self) -> Counts:
@@ -72,10 +78,10 @@ class SymbolicMachine(Machine):
     def _declare(self, name: str, shape: Shape, dtype: str, kind: Kind) -> Hbm:
         if name in self.arrays:
             raise BadInput(f"an HBM array needs a name of its own, not {name!r}; taken: {', '.join(self.arrays)}")
-        array = self.arrays[name] = Hbm(self, name, shape, 4, "input" if kind == "input" else "scratch")
+        array = self.arrays[name] = Hbm(self, name, (opened(shape[0]), opened(shape[1])), 4, "input" if kind == "input" else "scratch")
         return array
 
-    def _times(self, only: dict[sympy.Symbol, sympy.Symbol]) -> sympy.Expr:
+    def _times(self, only: Only) -> sympy.Expr:
         times = sympy.sympify(self.times)
         if only and not set(only) <= times.free_symbols:
             raise LoopMisuse("seen= was asked of a tile that is not open, or that limits a loop around this one already")
@@ -88,30 +94,32 @@ class SymbolicMachine(Machine):
 class Everywhere:
     """The grid of a problem without a mask: every tile meets every other."""
 
-    def row(self, i: Tile) -> Seen:
+    def row(self, i: Tile) -> Runs:
         """Key tiles that query tile ``i`` visits: all."""
-        return Seen(ALL)
+        return Turns().runs()
 
-    def col(self, j: Tile) -> Seen:
+    def col(self, j: Tile) -> Runs:
         """Query tiles that key tile ``j`` visits: all, for the first time by the first key tile and for the last time by the last."""
         loop = cast(Loop, j.owner)
         kinds = {loop.only: FIRST | LAST, loop.first: FIRST, loop.last: LAST, loop.between: 0}
-        return Seen(tuple((FULL | kind, {loop.every: tiles}) for tiles, kind in kinds.items()))
+        return Turns(tuple((FULL | kind, {loop.every: tiles}) for tiles, kind in kinds.items())).runs()
 
-    def columns(self, skip_empty: bool = False) -> Seen:
+    def columns(self, skip_empty: bool = False) -> Runs:
         """Key tiles: all of them, none of which is empty."""
-        return Seen(ALL)
+        return Turns().runs()
 
-    def unseen(self, i: Tile) -> Seen:
+    def unseen(self, i: Tile) -> Runs:
         """Key tiles in which no query of tile ``i`` attends to anything: none."""
-        return Seen(())
+        return Turns(()).runs()
 
-    def unvisited_rows(self) -> Seen:
+    def unvisited_rows(self) -> Runs:
         """Query tiles that no key tile visits: none."""
-        return Seen(())
+        return Turns(()).runs()
 
 
-def _turns(seen: object) -> Sequence[Turn]:
-    if seen is not None and not isinstance(seen, Seen):
-        raise BadInput(f"seen must come from a grid of symbols, iosim.symbolic.Everywhere, not {type(seen).__name__}")
-    return ALL if seen is None else seen.turns
+def _turns(seen: Runs | None) -> Turns:
+    if seen is None:
+        return Turns()
+    if not isinstance(seen, Runs) or not isinstance(seen.owner, Turns):
+        raise BadInput("seen= gives the numbers of tiles, which are open here; ask a grid of iosim.symbolic.Everywhere for it")
+    return seen.owner

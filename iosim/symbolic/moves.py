@@ -8,7 +8,7 @@ from typing import NamedTuple
 import sympy
 
 from iosim.counts import Counts, Flops
-from iosim.symbolic.sizes import closed, of_term
+from iosim.symbolic.sizes import of_term
 from iosim.theory import Term
 
 ZERO = sympy.Integer(0)
@@ -37,12 +37,12 @@ class Operations(NamedTuple):
 
 def of_counts(counts: Counts) -> dict[str, Moves]:
     """The words that a symbolic machine counted."""
-    return {name: Moves(*map(closed, (a.reads, a.writes, a.init_writes))) for name, a in counts.arrays.items()}
+    return {name: Moves(array.reads, array.writes, array.init_writes) for name, array in counts.arrays.items()}
 
 
 def of_flops(flops: Flops) -> Operations:
     """The operations that a symbolic machine counted."""
-    return Operations(*map(closed, (flops.matmul, flops.elementwise, flops.exp)))
+    return Operations(flops.matmul, flops.elementwise, flops.exp)
 
 
 def of_terms(terms: Iterable[Term]) -> dict[str, Moves]:

@@ -8,11 +8,15 @@ from dataclasses import dataclass
 
 import sympy
 
-from iosim.symbolic.sizes import TILES, N, N_k, N_q, T_c, T_r, d, d_v
+from iosim.symbolic.sizes import NAMES, TILES, N, N_k, N_q, T_c, T_r, X, X_v, d, d_v
 
-NUMBERS = (T_r, T_c)
-WIDTHS = (d, d_v)
-ORDER = (*NUMBERS, N, N_q, N_k, *WIDTHS)
+LENGTHS = (T_r, T_c, N, N_q, N_k)
+WIDTHS = (X, X_v, d, d_v)
+ORDER = (*LENGTHS, *WIDTHS)
+CALLS = {"T_r": "ceil(N_q/Br)", "T_c": "ceil(N_k/Bc)", "X": "ceil(d/Bc)", "X_v": "ceil(d_v/Bc)"}
+CEILINGS = {name: rf"\lceil {over} / {block} \rceil" for name, over, block in (
+    ("T_r", "N_q", "B_r"), ("T_c", "N_k", "B_c"), ("X", "d", "B_c"), ("X_v", "d_v", "B_c"),
+)}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +45,15 @@ class Style:
 
     def _factor(self, factor: sympy.Expr) -> str:
         if factor.is_Symbol:
-            return self.names.get(factor.name, factor.name)
+            return self.names.get(factor.name, str(factor.name))
         return f"({self._sum(sorted(sympy.Add.make_args(factor), key=_place))})"
 
 
-PLAIN = Style({"T_r": "Tr", "T_c": "Tc", "N_q": "Nq", "N_k": "Nk", "d_v": "dv"}, " ")
-FORMULA = Style({"T_r": "ceil(N_q/Br)", "T_c": "ceil(N_k/Bc)"}, "*")
-LATEX = Style({"T_r": r"\lceil N_q / B_r \rceil", "T_c": r"\lceil N_k / B_c \rceil"}, " ")
+PLAIN, FORMULA, LATEX = Style(NAMES, " "), Style(CALLS, "*"), Style(CEILINGS, " ")
 
 
 def in_tiles(words: sympy.Expr) -> sympy.Expr:
-    """The same words over Tr and Tc, the numbers of tiles."""
+    """The same words over symbols for the numbers of tiles."""
     return sympy.expand(words.xreplace(TILES))
 
 
@@ -65,7 +67,7 @@ def products(words: sympy.Expr) -> list[sympy.Expr]:
         return [sympy.factor(words)] if words != 0 else []
     groups: defaultdict[sympy.Expr, sympy.Expr] = defaultdict(lambda: sympy.Integer(0))
     for part in sympy.Add.make_args(words):
-        inner, outer = part.as_independent(*set(ORDER) - set(WIDTHS))
+        inner, outer = part.as_independent(*LENGTHS)
         groups[outer] += inner
     return [outer * groups[outer] for outer in sorted(groups, key=lambda outer: (_negative(groups[outer]), *_place(outer)))]
 
@@ -73,7 +75,7 @@ def products(words: sympy.Expr) -> list[sympy.Expr]:
 def _is_product(words: sympy.Expr) -> bool:
     """Whether it is made of symbols and one sum, of numbers of tiles or of widths."""
     sums = [factor for factor, _ in sympy.factor_list(words)[1] if not factor.is_Symbol]
-    return len(sums) == 0 or (len(sums) == 1 and any(sums[0].free_symbols <= set(kind) for kind in (NUMBERS, WIDTHS)))
+    return len(sums) == 0 or (len(sums) == 1 and any(sums[0].free_symbols <= set(kind) for kind in (LENGTHS[:2], WIDTHS)))
 
 
 def _negative(words: sympy.Expr) -> bool:
@@ -90,4 +92,4 @@ def _rank(factor: tuple[sympy.Expr, int]) -> int:
     """Where a factor stands: sums of numbers of tiles, symbols in their order, sums of widths."""
     if factor[0].is_Symbol:
         return ORDER.index(factor[0])
-    return -1 if factor[0].free_symbols & set(NUMBERS) else len(ORDER)
+    return -1 if factor[0].free_symbols & set(LENGTHS) else len(ORDER)
