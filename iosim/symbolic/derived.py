@@ -37,7 +37,9 @@ class OpenLaunch(Launch):
 def closed_form(name: str, *, dropout: float = 0.0, **options: str | bool | None) -> ClosedForm:
     """Run the listing of a kernel once, on a machine whose sizes are symbols, and set what it moves beside the closed form by hand.
 
-    One head without a mask; any N_q, N_k, d, d_v, and any Br and Bc up to N_q and N_k, ragged tiles included. ``options`` as for :func:`iosim.simulate`.
+    One head without a mask; any N_q, N_k, d, d_v, and any Br and Bc up to N_q and N_k, ragged tiles included.
+    ``options`` as for :func:`iosim.simulate`; softmax is "rows" unless it is asked for.
+
     Raises :class:`BadInput` for an unknown kernel or option, and for block-sparse, whose words depend on its block mask.
 
     >>> closed_form("flash2").formula

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
 import sympy
 
-from iosim.counts import Counts
+from iosim.counts import Counts, Flops, Traffic
 from iosim.errors import BadInput, LoopMisuse
 from iosim.events import Kind
 from iosim.masks.runs import FIRST, FULL, LAST, Runs
@@ -70,10 +70,10 @@ class SymbolicMachine(Machine):
 
     def finish(self) -> Counts:
         """End the run and return its counts, summed over all tiles; raises :class:`BadInput` where the sums have no closed form."""
-        for array in self.arrays.values():
-            array.reads, array.writes, array.init_writes = map(self._summed, (array.reads, array.writes, array.init_writes))
-        self.matmul, self.elementwise, self.exp = map(self._summed, (self.matmul, self.elementwise, self.exp))
-        return super().finish()
+        counts = super().finish()
+        moved = {name: Traffic(*map(self._summed, (a.reads, a.writes, a.init_writes))) for name, a in counts.arrays.items()}
+        flops = Flops(*map(self._summed, (self.matmul, self.elementwise, self.exp)))
+        return replace(counts, arrays=moved, flops=flops)
 
     def _declare(self, name: str, shape: Shape, dtype: str, kind: Kind) -> Hbm:
         if name in self.arrays:

@@ -61,7 +61,7 @@ def products(words: sympy.Expr) -> list[sympy.Expr]:
     """A polynomial as products to be added: itself if it is one, else one for each product of lengths and numbers of tiles in it.
 
     >>> products(T_c * N_q * d - N_q * d), products(N_q * d + N_q + T_r * N_k * d)
-    ([N_q*d*(T_c - 1)], [N_q*d + N_q, N_k*T_r*d])
+    ([N_q*d*(T_c - 1)], [N_q*(d + 1), N_k*T_r*d])
     """
     if words == 0 or _is_product(words):
         return [sympy.factor(words)] if words != 0 else []

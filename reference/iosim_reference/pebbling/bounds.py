@@ -36,8 +36,8 @@ def product_bounds(n: int, k: int, m: int, memory: int) -> Bounds:
 def attention_bounds(n: int, d: int, nk: int, memory: int) -> Bounds:
     """Bounds on softmax(Q K^T) V for Q ``(n, d)``, K and V ``(nk, d)``.
 
-    >>> attention_bounds(64, 1, 64, 16)
-    {'compulsory': 256, 'scores': -1312, 'Saha-Ye': 189}
+    >>> attention_bounds(2, 2, 4, 3)
+    {'compulsory': 24, 'scores': 25, 'Saha-Ye': 0}
     """
     io = (n + nk) * d
     parts = -(-n * nk * d * d // (memory**2 + 4 * memory * d * d))
@@ -54,11 +54,18 @@ def in_force(bounds: Bounds) -> tuple[str, int]:
 
 
 def _segments(n: int, k: int, m: int, memory: int) -> int:
-    # A segment of more loads than all operands and sums together would not end.
-    return max(loads * (-(-n * k * m // _most(n, k, m, memory + loads)) - 1) for loads in range(1, n * k * m + 1))
+    sizes, work = (n * k, k * m, n * m), n * k * m
+    # From all operands and sums together on, one segment can do all the work and the bound is 0.
+    lengths = range(1, sum(sizes) - memory)
+    return max((loads * (-(-work // _most(sizes, memory + loads)) - 1) for loads in lengths), default=0)
 
 
-def _most(n: int, k: int, m: int, words: int) -> int:
+def _most(sizes: tuple[int, int, int], words: int) -> int:
     """The most multiply-adds that ``words`` elements of A, B and C allow: floor(sqrt(a b c)), a + b + c <= words."""
-    sizes = ((a, b) for a in range(1, min(n * k, words) + 1) for b in range(1, min(k * m, words - a) + 1))
-    return max((math.isqrt(a * b * min(n * m, words - a - b)) for a, b in sizes), default=0) or 1
+    most = (math.isqrt(a * _most_pairs(sizes[1], sizes[2], words - a)) for a in range(1, min(sizes[0], words - 2) + 1))
+    return max(most, default=1)
+
+
+def _most_pairs(first: int, second: int, words: int) -> int:
+    b = min(first, max(words // 2, words - second))
+    return b * min(second, words - b)

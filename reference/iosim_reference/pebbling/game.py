@@ -29,7 +29,7 @@ from dataclasses import replace
 import numpy as np
 
 from iosim_reference.pebbling.graphs import Graph
-from iosim_reference.pebbling.states import Index, Small, States, Symmetries, Truth, Words, bit, distinct, joined, mask
+from iosim_reference.pebbling.states import ONE, Index, Small, States, Symmetries, Truth, Words, bit, distinct, joined, mask
 
 _NONE = np.uint64(0)
 
@@ -135,7 +135,7 @@ class Game:
             others = self._others(u, v)
             last = ((states.red | states.blue) & others) == others
             takes = ~forced & last & (room | (u in self.graph.over[v])) & ((v in self.finals) | (bit(states.blue, u) == 0))
-            forced, gone = forced | takes, np.where(takes, mask([u]), gone)
+            forced, gone = forced | takes, np.where(takes, ONE[u], gone)
         return forced, gone
 
     def _done(self, states: States) -> Words:
@@ -152,7 +152,7 @@ class Game:
 
     def _computed(self, states: States, v: int, count: int) -> Iterator[States]:
         """v computed wherever that can follow the drops, ``count`` of them, and needed all of them."""
-        rows = np.nonzero(self._open(states, v) & ((states.dropped & (self.reads[v] | mask([v]))) == _NONE))[0]
+        rows = np.nonzero(self._open(states, v) & ((states.dropped & (self.reads[v] | ONE[v])) == _NONE))[0]
         if not len(rows):
             return
         states = states.at(rows)
@@ -174,20 +174,20 @@ class Game:
 
     def _others(self, u: int, v: int) -> np.uint64:
         """The readers of u that may need it after v has been computed."""
-        return self.readers[u] & ~mask([v]) if v in self.once else self.readers[u]
+        return self.readers[u] & ~ONE[v] if v in self.once else self.readers[u]
 
     def _placed(self, states: States, v: int) -> States:
         """v computed: red, or stored if it is an output, or both if it is an output that is read."""
-        red = states.red if v in self.finals else states.red | mask([v])
-        new = mask([v]) & ~states.blue if v in self.graph.outputs else np.zeros_like(red)
+        red = states.red if v in self.finals else states.red | ONE[v]
+        new = ONE[v] & ~states.blue if v in self.graph.outputs else np.zeros_like(red)
         spent = states.spent + (new != _NONE).astype(np.int16)
         return replace(states, red=red, blue=states.blue | new, spent=spent, vertex=np.full(len(states), v, np.int8))
 
     def _without(self, states: States, u: int, others: np.uint64) -> Iterator[States]:
         """Red u taken away: lost if it has a copy, may be recomputed or is done (once ``others`` are), else stored before."""
         copied = bit(states.blue, u) == 1
-        lost = replace(states, red=states.red & ~mask([u]))
-        stored = replace(lost, blue=lost.blue | mask([u]), spent=lost.spent + np.int16(1))
+        lost = replace(states, red=states.red & ~ONE[u])
+        stored = replace(lost, blue=lost.blue | ONE[u], spent=lost.spent + np.int16(1))
         if u not in self.once:
             yield lost
             yield stored.at(~copied)
@@ -203,7 +203,7 @@ class Game:
             rows = np.nonzero((bit(states.red, x) == 1) & ((states.dropped & np.uint64((2 << x) - 1)) == _NONE))[0]
             if len(rows):
                 chosen = states.at(rows)
-                found.extend(self._without(replace(chosen, dropped=chosen.dropped | mask([x])), x, self.readers[x]))
+                found.extend(self._without(replace(chosen, dropped=chosen.dropped | ONE[x]), x, self.readers[x]))
         return joined(found)
 
 

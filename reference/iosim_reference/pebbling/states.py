@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ Rows = Truth | Index | slice
 
 BITS = 64
 _BYTE = np.uint64(255)
+_SHIFT = [np.uint64(v) for v in range(BITS)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +40,11 @@ class States:
 
     def at(self, rows: Rows) -> States:
         """Some of the batch."""
-        return States(*(getattr(self, column.name)[rows] for column in fields(self)))
+        return States(self.red[rows], self.blue[rows], self.spent[rows], self.parent[rows], self.vertex[rows], self.dropped[rows])
+
+    def columns(self) -> tuple[Words, Words, Small, Index, NDArray[np.int8], Words]:
+        """All columns, in order."""
+        return self.red, self.blue, self.spent, self.parent, self.vertex, self.dropped
 
     def numbered(self) -> States:
         """The same, each its own parent and with nothing dropped: what comes of them can tell from which row it came."""
@@ -48,8 +53,13 @@ class States:
 
 def joined(batches: Iterable[States]) -> States:
     """All batches as one; there must be one at least."""
-    parts = list(batches)
-    return States(*(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(States)))
+    red, blue, spent, parent, vertex, dropped = zip(*(part.columns() for part in batches), strict=True)
+    together = np.concatenate
+    return States(together(red), together(blue), together(spent), together(parent), together(vertex), together(dropped))
+
+
+ONE = [np.uint64(1 << v) for v in range(BITS)]
+"""The word of each vertex."""
 
 
 def mask(vertices: Iterable[int]) -> np.uint64:
@@ -64,7 +74,7 @@ def vertices(word: np.uint64 | int) -> list[int]:
 
 def bit(words: Words, v: int) -> Words:
     """Bit v of every word, as 0 or 1."""
-    return (words >> np.uint64(v)) & np.uint64(1)
+    return (words >> _SHIFT[v]) & ONE[0]
 
 
 def keys(states: States) -> NDArray[Any]:

@@ -67,15 +67,17 @@ Instance = Product | Attention
 QUICK: tuple[Instance, ...] = (
     Product(2, 2, 2),
     Product(2, 4, 2),
-    Product(3, 2, 3),
+    Product(3, 1, 3),
     Attention(2, 2, 1),
-    Attention(1, 4, 2),
+    Attention(1, 2, 2),
 )
 """What is searched through in a few seconds, all of it."""
 
 SLOW: tuple[Instance, ...] = (
     Product(2, 8, 2),
+    Product(3, 2, 3),
     Product(3, 3, 3),
+    Attention(1, 4, 2),
     Attention(2, 2, 1, "two-pass"),
     Attention(2, 2, 1, "online"),
     Attention(2, 2, 2),
