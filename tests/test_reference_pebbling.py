@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -100,15 +101,17 @@ def test_the_optima_of_small_products_and_attention_are_those_of_a_plain_search(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize(
-    ("graph", "memory"),
+    ("graph", "memory", "recompute"),
     [
-        (product(2, 2, 2), 3),
-        (attention(2, 1), 3),
-        (attention(1, 2, nk=2), 3),
-        (attention(1, 1, nk=3), 4),
-        (attention(1, 1, nk=2, softmax="online"), 4),
+        (product(2, 2, 2), 3, False),
+        (product(2, 2, 2), 4, True),
+        (attention(2, 1), 3, True),
+        (attention(1, 1, nk=3), 4, False),
+        (attention(1, 1, nk=3), 3, True),
+        (attention(1, 2, nk=2), 3, True),
+        (attention(1, 1, nk=2, softmax="online"), 4, False),
+        (attention(1, 1, nk=2, softmax="online"), 4, True),
     ],
 )
 def test_larger_optima_are_those_of_a_plain_search(graph: Graph, memory: int, recompute: bool) -> None:
@@ -340,3 +343,19 @@ def test_the_tables_in_the_documentation_are_what_the_code_prints(
 ) -> None:
     monkeypatch.setattr("iosim_reference.pebbling.table.least_io", searched_once)
     assert f"{table(instance)}\n" in (source_tree / "docs" / "pebbling.md").read_text(encoding="utf-8")
+
+
+ROW = re.compile(r"^\| (\d+) \| (\d+) \| [\w-]+ \| (\d+|beyond reach) \| (\d+|beyond reach) \| (\d+) \| \w+ \dx\d \|$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("instance", [*QUICK, *SLOW], ids=str)
+def test_every_row_of_the_documentation_is_in_order(instance: Instance, source_tree: Path) -> None:
+    text = (source_tree / "docs" / "pebbling.md").read_text(encoding="utf-8")
+    rows = [row.groups() for row in ROW.finditer(text.split(f"### {instance}:")[1].split("\n#")[0])]
+    assert [int(row[0]) for row in rows] == list(range(instance.graph().least_memory, instance.graph().least_memory + len(rows)))
+    for _, bound, again, once, by_hand in rows:
+        known = [int(bound), *(int(words) for words in (again, once) if words.isdigit()), int(by_hand)]
+        assert known == sorted(known)
+    for column in range(1, 5):
+        words = [int(row[column]) for row in rows if row[column].isdigit()]
+        assert words == sorted(words, reverse=True)

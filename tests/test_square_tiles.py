@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,8 @@ from hypothesis import strategies as st
 from iosim import Attention, BadInput, SramOverflow, problem_of, simulate, theory
 from iosim.kernels.small_cache.products import inner
 from iosim.masks import BlockMask
-from iosim.masks.grid import grid
 from iosim.masks.runs import Runs
 from iosim.plan import make_plan
-from iosim.specs import Attention as Problem
 from iosim.specs import Blocks, Options
 from iosim.theory.io_bounds import least_words
 from iosim.units import Capacity, capacity
@@ -30,9 +29,9 @@ LONG = Attention(4096, 64)
 N2 = 4096**2
 
 
-def moved(kernel: str, problem: Attention, blocks: tuple[int, int], **options: str) -> dict[str, tuple[int, int]]:
+def moved(kernel: str, problem: Attention, blocks: tuple[int, int], depth: str = "square") -> dict[str, tuple[int, int]]:
     """Reads and writes of each array, counted, and the same on every other road."""
-    found = simulate(kernel, problem, sram=10**9, blocks=blocks, replay=True, check=20, **options)
+    found = simulate(kernel, problem, sram=10**9, blocks=blocks, replay=True, check=20, depth=depth)
     assert found.agreed == {"executed": True, "predicted": True, "replayed": True}
     assert found.broken == ()
     return {name: (array.reads, array.writes) for name, array in found.arrays.items()}
@@ -43,25 +42,25 @@ def moved(kernel: str, problem: Attention, blocks: tuple[int, int], **options: s
 
 @depths
 def test_words_of_square_tiles(depth: str) -> None:
-    """N = 64, d = 8 in tiles of 4 x 4: 16 tiles an axis, two of columns. Printed: 3 N d c(N) + N^2 (1 + c(d)) + N d + 2 N; safe: 2 N more."""
-    found = moved(FORWARD, Attention(64, 8), (4, 4), depth=depth)
+    """N = 32, d = 8 in tiles of 4 x 4: 8 tiles of rows, two of columns. Printed: 3 N d c(N) + N^2 (1 + c(d)) + N d + 2 N, safe 2 N more."""
+    found = moved(FORWARD, Attention(32, 8), (4, 4), depth=depth)
     assert found == {
-        "Q": (16 * 512, 0), "K": (16 * 512, 0), "V": (16 * 512, 0), "S": (2 * 4096, 4096), "l": (64, 64), "m": (64, 64), "O": (0, 512),
+        "Q": (8 * 256, 0), "K": (8 * 256, 0), "V": (8 * 256, 0), "S": (2 * 1024, 1024), "l": (32, 32), "m": (32, 32), "O": (0, 256),
     }  # fmt: skip
-    assert sum(map(sum, found.values())) == (3 * 512 * 16 + 4096 * 3 + 512 + 128) + 128
+    assert sum(map(sum, found.values())) == (3 * 256 * 8 + 1024 * 3 + 256 + 64) + 64
 
 
 def test_words_of_square_tiles_backward() -> None:
     """The same tiles: S and dP made of two products, and dV, dQ and dK of three, of which each reads P or dS twice."""
-    found = moved(BACKWARD, Attention(64, 8), (4, 4))
+    found = moved(BACKWARD, Attention(32, 8), (4, 4))
     assert found == {
-        "Q": (2 * 16 * 512, 0), "K": (2 * 16 * 512, 0), "V": (16 * 512, 0), "O": (512, 0), "l": (64, 0), "m": (64, 0),
-        "dO": (512 + 2 * 16 * 512, 0), "dQ": (0, 512), "dK": (0, 512), "dV": (0, 512), "D": (64, 64),
-        "P": (4096 + 2 * 4096, 4096), "dS": (4 * 4096, 4096),
+        "Q": (2 * 8 * 256, 0), "K": (2 * 8 * 256, 0), "V": (8 * 256, 0), "O": (256, 0), "l": (32, 0), "m": (32, 0),
+        "dO": (256 + 2 * 8 * 256, 0), "dQ": (0, 256), "dK": (0, 256), "dV": (0, 256), "D": (32, 32),
+        "P": (1024 + 2 * 1024, 1024), "dS": (4 * 1024, 1024),
     }  # fmt: skip
-    assert sum(map(sum, found.values())) == 7 * 512 * 16 + 3 * 4096 * (1 + 2) + 5 * 512 + 4 * 64
-    lines = moved(BACKWARD, Attention(64, 8), (4, 4), depth="one")
-    assert lines.pop("dS") == (5 * 4096, 2 * 4096)  # where dP waits
+    assert sum(map(sum, found.values())) == 7 * 256 * 8 + 3 * 1024 * (1 + 2) + 5 * 256 + 4 * 32
+    lines = moved(BACKWARD, Attention(32, 8), (4, 4), depth="one")
+    assert lines.pop("dS") == (5 * 1024, 2 * 1024)  # where dP waits
     assert lines == {name: words for name, words in found.items() if name != "dS"}
 
 
@@ -76,7 +75,7 @@ def test_ragged_tiles_of_unequal_sides() -> None:
 def test_words_are_the_closed_forms_of_the_listings(n: int, nk: int, d: int, dv: int, br: int, bc: int) -> None:
     tr, tc, wide = -(-n // br), -(-nk // bc), min(bc, nk)
     given_, made = -(-d // wide), -(-dv // wide)
-    asked = {"n": n, "nk": nk, "d": d, "dv": dv, "Br": br, "Bc": bc}
+    asked: dict[str, Any] = {"n": n, "nk": nk, "d": d, "dv": dv, "Br": br, "Bc": bc}
     forward = n * nk * (1 + made) + tc * n * d + tr * nk * (d + dv) + n * dv + 4 * n
     backward = n * nk * (3 + made + 2 * given_) + 2 * tc * n * (d + dv) + tr * nk * (2 * d + dv) + n * (d + 2 * dv) + nk * (d + dv) + 4 * n
     assert theory.dense_words(FORWARD, **asked) == theory.dense_words(FORWARD, **asked, options=LINES) == forward
@@ -114,12 +113,12 @@ def test_single_rows_are_those_of_the_tiles() -> None:
 # the leading constants
 
 
-def ratio(kernel: str, sram: int, rule: Any, **options: str) -> float:
+def ratio(kernel: str, sram: int, rule: Any, depth: str) -> float:
     """Words over N^2 d / sqrt(M) where that outweighs N^2, counted."""
     n, d = 2**22, 2**20
-    found = simulate(kernel, Attention(n, d), sram=sram, blocks=rule, execute=False, replay=False, **options)
+    found = simulate(kernel, Attention(n, d), sram=sram, blocks=rule, execute=False, replay=False, depth=depth)
     assert found.agreed == {"predicted": True}
-    return float(found.total) * sram**0.5 / (n * n * d)
+    return math.sqrt(sram) * found.total / (n * n * d)
 
 
 @pytest.mark.parametrize(
@@ -133,11 +132,12 @@ def ratio(kernel: str, sram: int, rule: Any, **options: str) -> float:
     ],
 )
 def test_leading_constants(kernel: str, depth: str, rule: str, constant: float) -> None:
-    """They are approached from above as M grows: N^2 and ragged tiles weigh sqrt(M) / d, and what stands beside the tile 2 / sqrt(M)."""
-    far, near = (ratio(kernel, sram, rule, depth=depth) / constant for sram in (2**8, 2**16))
-    assert 1 < near < 1.013
-    assert near - 1 <= far - 1
-    assert far - 1 < 0.2
+    """They are approached from above: N^2 weighs sqrt(M) / d, and what stands beside the tile makes it narrower by a few words."""
+    far, near = (ratio(kernel, sram, rule, depth) / constant for sram in (2**8, 2**16))
+    if rule == "paper":
+        assert 1 < far < near < 1.0001
+    else:
+        assert 1 < near < 1.013 < far < 1.2
 
 
 # room
@@ -172,10 +172,10 @@ def test_rules_for_blocks() -> None:
             theory.choose_blocks(kernel, LONG, Capacity(4), "fit")
 
 
-def test_the_papers_blocks_fit_from_16_words_on() -> None:
+def test_the_papers_blocks_fit_but_for_one_word_in_four() -> None:
     for sram in range(4, 200):
         found = simulate(FORWARD, Attention(64, 32), sram=sram, blocks="paper", execute=False, replay=False)
-        assert (found.overflow > 0) == (sram == 4)
+        assert found.overflow == (1 if sram == 4 else 0)  # l and m where the print has one sum
     with pytest.raises(SramOverflow, match=r"Br <= |blocks 2x2 would fit|Bc <= "):
         simulate(FORWARD, Attention(64, 32), sram=20, blocks=(3, 3))
 
@@ -255,13 +255,13 @@ def test_no_bound_is_above_what_it_moves(n: int, nk: int, d: int, dv: int, sram:
 
 
 @depths
-@pytest.mark.parametrize("sram", [5, 40, 256])
+@pytest.mark.parametrize("sram", [5, 24, 100])
 def test_it_runs_in_an_sram_far_below_d_squared(sram: int, depth: str) -> None:
-    problem = Attention(20, 48, nk=23, dv=33, causal=True)
+    problem = Attention(8, 12, nk=9, dv=7, causal=True)
     for kernel in (FORWARD, BACKWARD):
         made = simulate(kernel, problem, sram=sram, blocks="best", overflow="error", depth=depth)
         assert made.sound
-        assert made.peak_sram <= sram < 48 * 48
+        assert made.peak_sram <= sram < 12 * 12
 
 
 @depths
@@ -325,9 +325,9 @@ def test_half_precision_is_as_near_as_that_of_standard_attention(depth: str) -> 
 
 def test_a_plan_counts_the_turns_of_its_innermost_loop() -> None:
     """16 x 16 tiles of 4: two of columns of S and two of O in tiles, eight of S and 2 x 4 of O in lines."""
-    tiles = [make_plan(FORWARD, Problem(64, 8), 10**4, (4, 4), None, {"depth": depth}).tiles for depth in ("square", "one")]
+    tiles = [make_plan(FORWARD, Attention(64, 8), 10**4, (4, 4), None, {"depth": depth}).tiles for depth in ("square", "one")]
     assert tiles == [256 * (2 + 2), 256 * (8 + 2 * 4)]
-    assert make_plan("flash2", Problem(64, 8), 10**4, (4, 4), None, {}).tiles == 256
+    assert make_plan("flash2", Attention(64, 8), 10**4, (4, 4), None, {}).tiles == 256
 
 
 # refusals
@@ -340,14 +340,3 @@ def test_what_it_lacks_is_refused_in_a_line() -> None:
         simulate("flash2", LONG, sram=1000, depth="one")
     with pytest.raises(BadInput, match=r"^depth must be 'square' or 'one', not 'two'$"):
         simulate(FORWARD, LONG, sram=1000, depth="two")
-
-
-def test_visited_keys_are_the_single_rows_of_visited_tiles() -> None:
-    tiles = grid(Attention(6, 1, nk=10, window=(2, 0)), Blocks(2, 4))
-    [last] = [list(inner(Runs(*part), 4, 10, "one")[1]) for part in [_runs_of(tiles.by_row, 2)]]
-    assert [(first, stop) for first, stop, _ in last] == [(4, 8), (8, 10)]
-
-
-def _runs_of(table: Any, tile: int) -> tuple[Any, Any, Any]:
-    part = slice(table.pointer[tile], table.pointer[tile + 1])
-    return table.first[part], table.stop[part], table.code[part]

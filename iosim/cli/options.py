@@ -200,6 +200,7 @@ SECTIONS = {
     "The curve": ("over", "lengths", "sizes"),
     "The machine": ("kernels", "pass_", "sram", "device", "blocks", "overflow", "no_execute"),
     "Variants of the listings": ("first_pass", "reuse", "softmax", "skip_empty", "no_skip", "accumulator", "dq_pass", "depth", "pack"),
+    "Other questions": ("check", "of", "open_sizes"),
     "Output": ("json", "csv", "plot", "out"),
 }  # fmt: skip
 SIZES = ("n", "nk", "d", "dv", "batch", "heads", "kv_heads", "dtype")

@@ -53,8 +53,8 @@ def depth_of(kinds: Kinds, width: Int, options: Options) -> Int:
 
 
 def met(rows: Int, options: Options) -> Int:
-    """How many of the ``rows`` of a tile a product has on chip at once; none where no such tile occurs."""
-    return np.minimum(rows, 1) if options.depth == "one" else rows
+    """How many of the ``rows`` of a tile a product has on chip at once."""
+    return 1 if options.depth == "one" else rows
 
 
 def made_scores(rows: Int, cols: Int, deep: Int, room: Room, *, full: bool) -> Int:

@@ -74,17 +74,15 @@ def peaks(s: Shape, kinds: Kinds, room: Room, options: Options) -> Iterator[Int]
     yield kinds.cols * np.maximum(wide, wide_v) * room.made
     for rows, cols, full, _ in kinds.visited:
         yield rows * 2 * room.made + made_scores(rows, cols, deep, room, full=full)
-        yield from _score_gradient_peaks(rows, cols, deep_v, room, options)
+        yield _score_gradients_room(rows, cols, deep_v, room, options)
         yield streamed(cols, wide_v, met(rows, options), room)
         yield streamed(rows, wide, met(cols, options), room)
         yield streamed(cols, wide, met(rows, options), room)
 
 
-def _score_gradient_peaks(rows: Int, cols: Int, deep: Int, room: Room, options: Options) -> Iterator[Int]:
-    """A tile of dP beside some columns of dO and V, then one of P; or, where one tile alone has room, single keys of P and dP."""
+def _score_gradients_room(rows: Int, cols: Int, deep: Int, room: Room, options: Options) -> Int:
+    """A tile of dP beside some columns of dO and V, or beside D and a tile of P; single keys of both take less than that of P before."""
     tile, factors = rows * cols * room.made, (rows + cols) * deep * room.given
     if options.depth == "one":
-        yield tile + factors
-        yield rows * (room.made + 2 * room.scores)
-    else:
-        yield rows * room.made + tile + np.maximum(factors, rows * cols * room.scores)
+        return tile + factors
+    return rows * room.made + tile + np.maximum(factors, rows * cols * room.scores)

@@ -10,6 +10,7 @@ import pytest
 
 from iosim.errors import BadInput, IosimError
 from iosim_gpu.ptx import KernelFault, UnsupportedPtx, emulate, lint, parse
+from iosim_gpu.ptx.faults import quoted
 from iosim_gpu.ptx.text import kernel_text
 
 
@@ -108,16 +109,37 @@ UNKNOWN = [
     (".reg .b128 %q<2>;", "not a declaration"),
     (".branchtargets $a;", "not a declaration"),
     (".shared .b8 x[4];", "not a declaration"),
+    # Text that would take long to read, ask for memory that is not there, or mean something else than it seems to.
+    ("a" * 100_000, "more than 4096 characters"),
+    (f"mov.u32 %r0, {'1' * 5000};", "more than 4096 characters"),
+    (f"mov.b32 %r0, {'{' * 1500}%r1{'}' * 1500};", "no form"),
+    ("mov.b32 %r0, {%r1, {%r2, %r3}};", "no form"),
+    (".reg .b32 %q<99999999999>;", "more than 100000 registers"),
+    (".reg .b32 %q<07>;", "not a declaration"),
+    (".local .align 0 .b8 l[4];", "power of two"),
+    (".local .align 12 .b8 l[4];", "power of two"),
+    (".local .align 4 .b8 l[9999999999999];", "524288 bytes at most"),
+    ("mov.u32 %r0, 010;", "no form"),
+    ("mov.u32 %r0, \u0663;", "no form"),
+    ("ld.global.u32 %r0, [%A+010];", "no form"),
+    ("ld.global.u32 %r0, [%A+2147483648];", "no form"),
+    ("ld.global.u32 %r0, [%A+-99999999999999999999];", "no form"),
+    (".reg .b64 %A;", "%A is declared twice"),
+    (".reg .f32 %r<2>;", "%r0 is declared twice"),
+    ("ret 3;", "ret takes 0 operands"),
+    ('.pragma "nounroll"; mov.u32 %r0, 7;', "not a declaration"),
+    (".loc 1 2 3; mov.u32 %r0, 7;", "not a declaration"),
 ]
 
 
-@pytest.mark.parametrize(("statement", "why"), UNKNOWN, ids=[statement for statement, _ in UNKNOWN])
+@pytest.mark.parametrize(("statement", "why"), UNKNOWN, ids=[statement[:60] for statement, _ in UNKNOWN])
 def test_what_is_not_known_exactly_is_refused_with_its_line(statement: str, why: str) -> None:
     text = kernel_text("mov.u32 %r0, 0;\n@MARK", arrays=["A"], shared={"S": 16}).replace("@MARK", statement)
     message = _caught(UnsupportedPtx, text, ("A", np.zeros(4, np.uint32)))
     number = _line_of(text, statement)
-    assert message.startswith(f'PTX line {number} "{statement}": ')
+    assert message.startswith(f"{quoted(number, statement)}: ")
     assert why in message
+    assert len(message) < 300
 
 
 OUTSIDE = [
@@ -126,6 +148,8 @@ OUTSIDE = [
     (".global .align 4 .b8 table[4] = {1, 2, 3, 4};", "not a declaration"),
     (".local .align 4 .b8 l[4];", "not a declaration"),
     ("ret;", "not a declaration"),
+    (".shared .align 0 .b8 x[4];", "power of two"),
+    (".shared .align 4 .b8 x[99999999999999999];", "524288 bytes at most"),
 ]
 
 
@@ -140,6 +164,19 @@ def test_unknown_lines_between_a_kernel_s_name_and_its_body() -> None:
     for line in (".param .align 8 .b8 k_param_0[16]", ".param .u128 k_param_0", ".reqntid 32, 1, 1"):
         with pytest.raises(UnsupportedPtx, match=r"PTX line \d+ .* not a parameter or limit"):
             parse(kernel_text("").replace("k(\n", f"k(\n{line}\n"))
+    for line in (".maxntid x", ".maxntid 0", ".maxntid 8,", ".maxntid 8, 8, 8, 8"):
+        with pytest.raises(UnsupportedPtx, match=r"PTX line \d+ .* not a parameter or limit"):
+            parse(kernel_text("").replace(")\n{", f")\n{line}\n{{"))
+
+
+def test_names_stand_for_one_thing() -> None:
+    for text, name in (
+        (kernel_text("", scalars={"n": "u32"}).replace("\n)", ",\n\t.param .u32 k_param_0\n)"), "k_param_0"),
+        (kernel_text("", shared={"S": 4}).replace("\n.visible .entry", "\n.shared .align 4 .b8 S[8];\n.visible .entry"), "S"),
+        (kernel_text("").replace("ret;", "$a:\nret;\n$a:\nret;"), "$a"),
+    ):
+        with pytest.raises(UnsupportedPtx, match=re.escape(f"{name} is declared twice")):
+            parse(text)
 
 
 def test_a_kernel_must_be_whole_and_alone() -> None:
@@ -147,7 +184,7 @@ def test_a_kernel_must_be_whole_and_alone() -> None:
     _caught(UnsupportedPtx, one.replace("ret;", "")).index("runs off its end")
     _caught(UnsupportedPtx, one.replace("ret;", "@%p0 bra $a;\n$a:\nmov.u32 %r0, 1;")).index("runs off its end")
     _caught(UnsupportedPtx, one.replace("ret;", "@%p0 ret;")).index("runs off its end")
-    _caught(UnsupportedPtx, one.replace("\n}\n", "\n")).index("ends inside the kernel k")
+    _caught(UnsupportedPtx, one.replace("\n}\n", "\n")).index("ends inside the kernel k, which begins in line 5")
     _caught(UnsupportedPtx, one + one.split("64\n", maxsplit=1)[1].replace("entry k", "entry l")).index("2 kernels")
     _caught(UnsupportedPtx, ".version 9.0\n").index("0 kernels")
 
@@ -311,6 +348,12 @@ def test_the_step_limit_is_not_below_what_is_needed() -> None:
     text = kernel_text("mov.u32 %r0, 0;\n$L1:\nadd.s32 %r0, %r0, 1;\nsetp.lt.s32 %p0, %r0, 10;\n@%p0 bra $L1;")
     _run(text, step_limit=12, grid=(3000, 1))
     _caught(KernelFault, text, step_limit=11)
+
+
+def test_a_grid_is_not_laid_out_before_it_runs() -> None:
+    """The first thread block goes wrong, long before there would be room for the numbers of all."""
+    text = kernel_text("ld.global.f32 %f0, [%rd0];")
+    assert "was given no array" in _caught(KernelFault, text, grid=(2**31 - 1, 65_535))
 
 
 HALF = "mov.u32 %r0, %tid.x; setp.lt.s32 %p0, %r0, 16;"

@@ -105,10 +105,9 @@ class _Launch:
     def batches(self) -> Iterator[list[tuple[int, int]]]:
         """The thread blocks, x first, as many at a time as make a batch."""
         width, height = self.grid
-        blocks = [(x, y) for y in range(height) for x in range(width)]
         many = max(1, _BATCH // self.threads)
-        for start in range(0, len(blocks), many):
-            yield blocks[start : start + many]
+        for start in range(0, width * height, many):
+            yield [(number % width, number // width) for number in range(start, min(start + many, width * height))]
 
     def frame(self, blocks: list[tuple[int, int]]) -> Frame:
         program = self.program

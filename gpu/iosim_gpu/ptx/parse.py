@@ -5,7 +5,9 @@ The parser knows the grammar that NVVM writes, statement by statement, and refus
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import NoReturn, TypeAlias
 
@@ -130,14 +132,22 @@ _NAME = r"[A-Za-z_$][\w$]*"
 _REGISTER = r"%[\w$]+(?:\.[xyz])?"
 _LABEL = re.compile(rf"({_NAME}):\s*")
 _INSTRUCTION = re.compile(r"(?:@(!?)(%[\w$]+)\s+)?([a-z][\w.:]*)\s*([^;]*);")
-_NUMBER = re.compile(r"-?(0x[0-9a-fA-F]+|\d+)|0f[0-9a-fA-F]{8}|0d[0-9a-fA-F]{16}")
-_ADDRESS = re.compile(rf"\[\s*({_REGISTER}|{_NAME})\s*(?:\+\s*(-?\d+))?\s*\]")
-_DECLARED = re.compile(r"\.reg\s+\.(\w+)\s+(%[\w$]+?)(?:<(\d+)>)?;")
-_ROOM = re.compile(rf"(?:\.(?:visible|extern|weak)\s+)?\.(shared|local)\s+\.align\s+(\d+)\s+\.b8\s+({_NAME})\s*\[(\d*)\];")
+_DECIMAL = "(?:0|[1-9][0-9]*)"  # a zero before other digits makes a number octal
+_NUMBER = re.compile(rf"-?(0x[0-9a-fA-F]+|{_DECIMAL})|0f[0-9a-fA-F]{{8}}|0d[0-9a-fA-F]{{16}}")
+_ADDRESS = re.compile(rf"\[\s*({_REGISTER}|{_NAME})\s*(?:\+\s*(-?{_DECIMAL}))?\s*\]")
+_DECLARED = re.compile(rf"\.reg\s+\.(\w+)\s+(%[\w$]+?)(?:<({_DECIMAL})>)?;")
+_ROOM = re.compile(rf"(?:\.(?:visible|extern|weak)\s+)?\.(shared|local)\s+\.align\s+({_DECIMAL})\s+\.b8\s+({_NAME})\s*\[({_DECIMAL}?)\];")
 _UNUSED = re.compile(rf"\.common\s+\.global\s+\.align\s+\d+\s+\.\w+\s+{_NAME};")
 _HEADER = re.compile(rf"(?:\.visible\s+|\.weak\s+)?\.entry\s+({_NAME})\s*\(?\s*(\)?)")
+_LIMIT = re.compile(r"\.maxntid\s+([1-9][0-9]*)(?:\s*,\s*([1-9][0-9]*))?(?:\s*,\s*([1-9][0-9]*))?")
 _PARAMETER = re.compile(rf"\.param\s+\.(\w+)\s+({_NAME})\s*(,?)")
 _SILENT = {".address_size", ".file", ".loc", ".pragma", ".minnctapersm", ".maxnreg"}  # hints and debug lines: no effect on results
+
+# Far more than NVVM writes or a GPU has; what is beyond would take long to read, or memory that is not there.
+_LONGEST = 4096  # characters of a line
+_MOST_REGISTERS = 100_000  # of one declaration
+_MOST_BYTES = 512 * 1024  # of one room: the local memory of a thread (CUDA C++ Programming Guide, table of compute capabilities)
+_OFFSETS = 1 << 31  # of an address, each way (PTX ISA, addresses as operands)
 
 
 def parse(ptx: str) -> Module:
@@ -162,10 +172,12 @@ class _Reader:
     def read(self, ptx: str) -> Module:
         for number, raw in enumerate(ptx.splitlines(), start=1):
             text = raw.split("//")[0].strip()
-            if text and text.split(maxsplit=1)[0] not in _SILENT:
+            if len(text) > _LONGEST:
+                raise UnsupportedPtx(f"{quoted(number, text)}: a line of more than {_LONGEST} characters")
+            if text and not _is_silent(text):
                 self._line(number, text)
         if self.body:
-            raise UnsupportedPtx(f"the PTX ends inside the kernel {self.body.name}")
+            raise UnsupportedPtx(f"the PTX ends inside the kernel {self.body.name[:60]}, which begins in line {self.body.start}")
         return Module(self.version, self.target, tuple(self.shared), tuple(self.entries))
 
     def _line(self, number: int, text: str) -> None:
@@ -185,15 +197,30 @@ class _Reader:
         elif text.startswith(".target "):
             self.target = text.split()[1].rstrip(",")
         elif (room := _ROOM.fullmatch(text)) and room[1] == "shared":
-            self.shared.append(_room(room))
+            self.shared.append(_room(number, text, room, self.shared))
         elif header := _HEADER.fullmatch(text):
             self.body = _Body(header[1], number, taken=bool(header[2]))
         elif not _UNUSED.fullmatch(text):  # the symbol that Numba leaves behind; a use of it is refused as unknown
             raise UnsupportedPtx(f"{quoted(number, text)}: not a declaration that the emulator knows")
 
 
-def _room(found: re.Match[str]) -> Room:
-    return Room(found[3], int(found[2]), int(found[4]) if found[4] else None)
+def _is_silent(text: str) -> bool:
+    """Whether a line is of no effect; one that holds more than a single statement is not passed over."""
+    return text.split(maxsplit=1)[0] in _SILENT and ";" not in text[:-1]
+
+
+def _room(number: int, text: str, found: re.Match[str], others: list[Room]) -> Room:
+    align, size = int(found[2]), int(found[4] or 0)
+    if align & (align - 1) or not 1 <= align <= _MOST_BYTES or size > _MOST_BYTES:
+        raise UnsupportedPtx(f"{quoted(number, text)}: aligned to a power of two, and of {_MOST_BYTES} bytes at most")
+    _new(number, text, found[3], [room.name for room in others])
+    return Room(found[3], align, size if found[4] else None)
+
+
+def _new(number: int, text: str, name: str, known: Container[str]) -> None:
+    """Raise UnsupportedPtx for a name that is declared already."""
+    if name in known:
+        raise UnsupportedPtx(f"{quoted(number, text)}: {name[:60]} is declared twice")
 
 
 class _Body:
@@ -214,39 +241,36 @@ class _Body:
             self.opened = True
         elif text == ")" and not self.taken:
             self.taken = True
-        elif text.startswith(".maxntid ") and self.taken:
-            self._limit(text)
+        elif (found := _LIMIT.fullmatch(text)) and self.taken:
+            self.most_threads = math.prod(int(size) for size in found.groups("1"))
         elif (found := _PARAMETER.fullmatch(text)) and not self.taken and found[1] in DTYPES:
+            _new(number, text, found[2], [parameter.name for parameter in self.parameters])
             self.parameters.append(Parameter(found[2], found[1]))
         elif text != "(" or self.taken:
             raise UnsupportedPtx(f"{quoted(number, text)}: not a parameter or limit that the emulator knows")
 
-    def _limit(self, text: str) -> None:
-        most = 1
-        for size in text.split(maxsplit=1)[1].split(","):
-            most *= int(size)
-        self.most_threads = most
-
     def statement(self, number: int, text: str) -> None:
         if label := _LABEL.match(text):
-            self._label(label[1])
+            self._label(number, text, label[1])
             text = text[label.end() :]
         if text.startswith("."):
             self._declaration(number, text)
         elif text:
             self._instruction(number, text)
 
-    def _label(self, name: str) -> None:
+    def _label(self, number: int, text: str, name: str) -> None:
+        _new(number, text, name, self.labels)
         if self.blocks[-1]:
             self.blocks.append([])
         self.labels[name] = len(self.blocks) - 1
 
     def _declaration(self, number: int, text: str) -> None:
         if (found := _DECLARED.fullmatch(text)) and found[1] in REGISTERS:
-            names = [found[2]] if found[3] is None else [f"{found[2]}{i}" for i in range(int(found[3]))]
-            self.registers.update(dict.fromkeys(names, found[1]))
+            for name in _declared(number, text, found):
+                _new(number, text, name, self.registers)
+                self.registers[name] = found[1]
         elif room := _ROOM.fullmatch(text):
-            self.rooms[room[1]].append(_room(room))
+            self.rooms[room[1]].append(_room(number, text, room, [*self.rooms["shared"], *self.rooms["local"]]))
         else:
             raise UnsupportedPtx(f"{quoted(number, text)}: not a declaration that the emulator knows")
 
@@ -275,6 +299,15 @@ class _Body:
         )
 
 
+def _declared(number: int, text: str, found: re.Match[str]) -> list[str]:
+    """The names of the registers in one declaration."""
+    if found[3] is None:
+        return [found[2]]
+    if int(found[3]) > _MOST_REGISTERS:
+        raise UnsupportedPtx(f"{quoted(number, text)}: more than {_MOST_REGISTERS} registers")
+    return [f"{found[2]}{i}" for i in range(int(found[3]))]
+
+
 def _split(operands: str) -> list[str]:
     """The operands, cut at the commas that stand outside braces."""
     return [part.strip() for part in re.split(r",(?![^{]*\})", operands)] if operands.strip() else []
@@ -287,15 +320,15 @@ def _operand(number: int, text: str, part: str) -> Operand:
         return Immediate(part)
     if re.fullmatch(_NAME, part) and part != "_":
         return Symbol(part)
-    if found := _ADDRESS.fullmatch(part):
+    if (found := _ADDRESS.fullmatch(part)) and -_OFFSETS <= int(found[2] or 0) < _OFFSETS:
         return Address(Register(found[1]) if found[1].startswith("%") else Symbol(found[1]), int(found[2] or 0))
-    if part.startswith("{") and part.endswith("}"):
+    if part.startswith("{") and part.endswith("}") and "{" not in part[1:]:
         return Vector(tuple(_part(number, text, each) for each in _split(part[1:-1])))
-    raise UnsupportedPtx(f"{quoted(number, text)}: the operand {part!r} is of no form that the emulator knows")
+    raise UnsupportedPtx(f"{quoted(number, text)}: the operand {part[:60]!r} is of no form that the emulator knows")
 
 
 def _part(number: int, text: str, part: str) -> Register | Immediate:
     found = _operand(number, text, part)
     if not isinstance(found, Register | Immediate):
-        raise UnsupportedPtx(f"{quoted(number, text)}: a vector holds registers and numbers, not {part!r}")
+        raise UnsupportedPtx(f"{quoted(number, text)}: a vector holds registers and numbers, not {part[:60]!r}")
     return found

@@ -149,6 +149,7 @@ class _Translator:
         if last.opcode in {"bra", "bra.uni"}:
             return End("jump", self._label(last), guard, negated, last)
         if last.opcode in {"ret", "exit"}:
+            self._count(last, 0)
             return End("exit", 0, guard, negated, last)
         if last.opcode == "bar.sync":
             if last.operands != (Immediate("0"),) or guard is not None:
