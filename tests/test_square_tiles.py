@@ -180,11 +180,12 @@ def test_the_papers_blocks_fit_but_for_one_word_in_four() -> None:
         simulate(FORWARD, Attention(64, 32), sram=20, blocks=(3, 3))
 
 
-def test_best_blocks_cut_columns_into_as_few_tiles_as_they_can() -> None:
+@pytest.mark.parametrize(("kernel", "d", "dv"), [(FORWARD, 8, 60), (BACKWARD, 8, 60), (BACKWARD, 60, 8)])
+def test_best_blocks_cut_columns_into_as_few_tiles_as_they_can(kernel: str, d: int, dv: int) -> None:
     """100 keys in two tiles take 50 of them each, but 60 columns in one tile take 60."""
-    problem, o = Attention(6, 8, nk=100, dv=60), Options()
-    room = theory.residents(FORWARD, problem, Blocks(6, 60))
-    assert theory.choose_blocks(FORWARD, problem, Capacity(room), "best", o) == Blocks(6, 60)
+    problem = Attention(6, d, nk=100, dv=dv)
+    room = theory.residents(kernel, problem, Blocks(6, 60))
+    assert theory.choose_blocks(kernel, problem, Capacity(room), "best") == Blocks(6, 60)
 
 
 @pytest.mark.parametrize("kernel", [FORWARD, BACKWARD])
@@ -313,6 +314,17 @@ def test_block_masks_and_groups(kernel: str, depth: str) -> None:
     made = simulate(kernel, Attention(13, 7, nk=22, dv=6, **rules), sram=10**4, blocks=(4, 5), replay=True, check=20, depth=depth)
     assert made.agreed == {"executed": True, "predicted": True, "replayed": True}
     assert made.broken == ()
+
+
+def test_sums_over_single_rows_keep_the_bounds_of_tiles_of_one_row() -> None:
+    problem = Attention(30, 8, nk=40)
+    for kernel, single in ((FORWARD, (6, 1)), (BACKWARD, (1, 1))):
+        lines, tiles = (
+            simulate(kernel, problem, sram=10**4, blocks=blocks, depth=depth, replay=False).bounds
+            for blocks, depth in (((6, 5), "one"), (single, "square"))
+        )
+        for name in {"O", "dQ", "dK", "dV"} & lines.keys():
+            assert lines[name] == tiles[name]
 
 
 @depths

@@ -69,6 +69,7 @@ def test_a_tally_is_the_census_of_every_grid(problem: Attention, blocks: list[tu
         for name in ("queries", "keys", "pairs", "queries_met", "keys_met"):
             passes = getattr(visits, name)
             assert getattr(sums, name)[place] == passes.times.value * passes.rows.value
+        assert tally.visits(elements=elements).cols[place] == visits.cols  # type: ignore[index]
         assert visits.elements is None or sums.elements[place] == visits.elements.times.value
 
 

@@ -12,7 +12,7 @@ from iosim_gpu.tiling import Tiling, offsets
 
 
 def make_delta(tiling: Tiling) -> Callable[..., None]:
-    """D = rowsum(dO * O) (Dao 2023, arXiv 2307.08691, Algorithm 2, line 4) for one tiling.
+    """D = rowsum(dO * O) (Dao 2023, arXiv 2307.08691, Algorithm 2, before its loops) for one tiling.
 
     Grid ``(ceil(N_q / Br), B H)``. The products of a tile lie in shared memory until a thread adds up their row.
     """
@@ -80,7 +80,7 @@ def make_keys_outside_alone(tiling: Tiling) -> Callable[..., None]:
 
 
 def keys_outside(tiling: Tiling, *, add_dq: bool) -> Callable[..., None]:
-    """FlashAttention-2 backward (Dao 2023, arXiv 2307.08691, Algorithm 2, lines 5 to 18) for one tiling.
+    """FlashAttention-2 backward (Dao 2023, arXiv 2307.08691, Algorithm 2) for one tiling.
 
     Grid ``(ceil(N_k / Bc), B H)``. K_j, V_j, dK_j, dV_j, Q_i, dO_i, P_ij, dS_ij, LSE_i and D_i lie in shared memory.
     """
@@ -206,7 +206,7 @@ def make_queries_outside(tiling: Tiling) -> Callable[..., None]:
 
 
 def remaking(tiling: Tiling) -> Device:
-    """``remake_tile``: P_ij = exp(S_ij - LSE_i), made again, and dS_ij = P_ij * (dO_i V_j^T - D_i), on chip (lines 11 to 14).
+    """``remake_tile``: P_ij = exp(S_ij - LSE_i), made again, and dS_ij = P_ij * (dO_i V_j^T - D_i), on chip.
 
     A device function in the manner of :mod:`iosim_gpu.kernels.tiles`.
     """
