@@ -85,7 +85,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """A label that tells it from the others, such as ``2x37x29 d16 8x12 T24 causal``."""
+        """A label that tells it from the others, such as ``1x2 37x29 d16 8x12 T24 causal``: heads, n x nk, d, Br x Bc and threads."""
         heads = f"{self.batch}x{self.heads} " if self.instances > 1 else ""
         own = {"causal": self.causal, f"dq_pass={self.dq_pass}": self.dq_pass != "shared"}
         told = "".join(f" {word}" for word, holds in own.items() if holds)

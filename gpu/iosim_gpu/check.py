@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from iosim_gpu import judge
 from iosim_gpu.case import Case
-from iosim_gpu.moved import Array, Measured
+from iosim_gpu.moved import Array, Measured, Moved
+from iosim_gpu.steps import steps_of
 
 JUDGED = ("O", "LSE", "l", "m", "dQ", "dK", "dV")
 """The outputs whose values are checked; l and m are judged together, as the log-sum-exp m + log l."""
@@ -23,6 +24,7 @@ class Row:
     """One array of one case under one meter: elements predicted and measured, over all heads, and how far its values are off.
 
     ``max_error`` and ``bound`` are None for an array whose values are not judged, ``sectors`` and ``requests`` where the meter sees none.
+    ``plain_loads``: of the reads, those by plain loads of an array whose updates are declared atomic, which should be none.
     """
 
     kernel: str
@@ -37,11 +39,13 @@ class Row:
     bound: float | None = None
     sectors: int | None = None
     requests: int | None = None
+    plain_loads: int = 0
 
     @property
     def equal(self) -> bool:
-        """Whether both counts are equal to the element."""
-        return (self.predicted_reads, self.predicted_writes) == (self.measured_reads, self.measured_writes)
+        """Whether both counts are equal to the element, and made of the kind of access that is declared."""
+        counted = (self.predicted_reads, self.predicted_writes) == (self.measured_reads, self.measured_writes)
+        return counted and not self.plain_loads
 
     @property
     def within(self) -> bool | None:
@@ -62,6 +66,8 @@ class Row:
         for did, predicted, measured in self._directions():
             if predicted != measured:
                 return f"{where} is {did} {measured:,} times by the {self.meter}, and {predicted:,} times are predicted"
+        if self.plain_loads:
+            return f"{where} is read by plain loads {self.plain_loads:,} times by the {self.meter}, where atomic updates are declared"
         return f"{where} is {self.max_error:.1e} from the float64 oracle's under the {self.meter}, above the bound {self.bound:.1e}"
 
     def _directions(self) -> Sequence[tuple[str, int, int]]:
@@ -81,6 +87,7 @@ class Row:
             "measured_reads": self.measured_reads,
             "predicted_writes": self.predicted_writes,
             "measured_writes": self.measured_writes,
+            "plain_loads": self.plain_loads,
             "equal": self.equal,
             "max_error": self.max_error,
             "bound": self.bound,
@@ -98,14 +105,32 @@ def compare(case: Case, measured: Measured) -> list[Row]:
     predicted, moved = case.predicted(), measured.arrays
     errors = errors_of(case, measured.outputs) if measured.outputs else {}
     seen = [name for name, what in moved.items() if what.reads or what.writes]
+    updated = only_updated(case)
     rows = []
     for name in dict.fromkeys([*predicted, *seen, *errors]):
         reads, writes = (predicted[name].reads, predicted[name].writes) if name in predicted else (0, 0)
-        what = moved.get(name)
-        found = (0, 0, None, None) if what is None else (what.reads, what.writes, what.sectors, what.requests)
+        what = moved.get(name, Moved())
         error, bound = errors.get(name, (None, None))
-        rows.append(Row(case.kernel, case.name, measured.meter, name, reads, found[0], writes, found[1], error, bound, found[2], found[3]))
+        rows.append(
+            Row(
+                case.kernel, case.name, measured.meter, name, reads, what.reads, writes, what.writes, error, bound,
+                what.sectors, what.requests, what.loads if name in updated else 0,
+            )
+        )  # fmt: skip
     return rows
+
+
+def only_updated(case: Case) -> set[str]:
+    """The arrays that the launches update atomically and never load: an atomic update reads and writes as much as a load and a store.
+
+    >>> only_updated(Case("flash2-backward", 9, 4, 4, 3, 8))
+    {'dQ'}
+    >>> only_updated(Case("flash2-backward", 9, 4, 4, 3, 8, dq_pass="own"))
+    set()
+    """
+    slots = {slot for step in steps_of(case) for slot in step.slots}
+    atomics = {slot.partition(".")[0] for slot in slots if slot.endswith(".atomics")}
+    return {name for name in atomics if f"{name}.loads" not in slots}
 
 
 def errors_of(case: Case, outputs: dict[str, Array]) -> dict[str, tuple[float, float]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 from click.core import ParameterSource
 
 from iosim.catalogue import KERNELS as LISTINGS
-from iosim.cli.gpu_options import PROBLEM, GpuGiven
+from iosim.cli.gpu_options import SHAPING, GpuGiven
 from iosim.errors import BadInput
 from iosim.masks import patterns
 from iosim.plan import make_plan
@@ -16,6 +17,9 @@ from iosim.specs import Blocks
 from iosim.units import Capacity
 from iosim_gpu import defaults
 from iosim_gpu.case import KERNELS, Case
+from iosim_gpu.fitting import STATIC_LIMIT, largest_fitting
+from iosim_gpu.steps import Step
+from iosim_gpu.tiling import Tiling
 
 AMPLE = Capacity(2**50, "words")  # a CUDA kernel's room is checked by those who launch it
 
@@ -23,11 +27,14 @@ MASK_ARRAYS = ("indptr", "indices")
 
 
 def cases_of(given: GpuGiven) -> list[Case]:
-    """The default cases of the kernels asked for or, where an option describes one, that case for each kernel and variant."""
+    """The default cases of the kernels asked for or, where an option shapes one, that case for each kernel and variant.
+
+    What shapes none, a causal rule and a seed, is applied to every default case.
+    """
     kernels = given.get("own_kernels") or KERNELS
     context = click.get_current_context()
-    if all(context.get_parameter_source(name) in (None, ParameterSource.DEFAULT) for name in PROBLEM):
-        return defaults.cases(kernels)
+    if all(context.get_parameter_source(name) in (None, ParameterSource.DEFAULT) for name in SHAPING):
+        return [replace(case, causal=case.causal or given["causal"], seed=given["seed"]) for case in defaults.cases(kernels)]
     return [case for kernel in kernels for case in one_of(kernel, given, refuse=given.get("own_kernels") is not None)]
 
 
@@ -68,9 +75,20 @@ def model_differs(case: Case) -> str | None:
     return None
 
 
-def unsound(failures: Sequence[str]) -> str | None:
-    """The first failure, and how many others there are; None where there is none."""
+def check_room(step: Step, tiling: Tiling) -> None:
+    """Raise :class:`BadInput`, with tiles that would fit, where a block of threads has no room for these in its static shared memory."""
+    asked = step.shared_bytes(tiling)
+    if asked > STATIC_LIMIT:
+        found = largest_fitting(step, tiling)
+        fits = f"not even 1x1 tiles fit at d = {tiling.d}" if found is None else f"{found.rows}x{found.cols} would fit"
+        raise BadInput(f"{step.name} {tiling} needs {asked:,} bytes of shared memory a block; at most {STATIC_LIMIT:,} may be had: {fits}")
+
+
+def unsound(failures: Sequence[str], given: GpuGiven) -> str | None:
+    """The first failure, and where the others are to be found; None where there is none."""
     if not failures:
         return None
-    others = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+    place = "under failures in the JSON" if given["json"] else "under failures in --json"
+    above = "" if given["json"] or given["csv"] else "in the tables above, and "
+    others = f" (and {len(failures) - 1} more: {above}{place})" if len(failures) > 1 else ""
     return f"{failures[0]}{others}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Unpack
 
 import click
 
 from iosim.cli.files import whole_file
+from iosim.cli.gpu_asked import check_room
 from iosim.cli.gpu_options import GpuGiven, takes
 from iosim.cli.options import Command
 from iosim.cli.output import Answer, Record, deliver, width
@@ -22,6 +23,10 @@ from iosim_gpu.case import KERNELS
 from iosim_gpu.checks import check_tiling
 from iosim_gpu.compiling import Usage, to_ptx, usage
 from iosim_gpu.fitting import STATIC_LIMIT
+from iosim_gpu.steps import Step
+
+HEAD = ["launch", "registers", "spilled", "stack", "local", "shared", "float64", "PTX lines"]
+VARIANTS = {"shared": "added to in the pass that makes dK and dV", "own": "made in a pass of its own"}
 
 
 def _kernel(context: click.Context, argument: click.Parameter, text: str | None) -> str:
@@ -34,9 +39,10 @@ def _kernel(context: click.Context, argument: click.Parameter, text: str | None)
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """One launch, compiled."""
+    """One launch, compiled; ``dq_pass`` says in which variant of its kernel: one of them, "both", or None where there is only one."""
 
     call: Call
+    dq_pass: str | None
     ptx: str
     usage: Usage
 
@@ -50,6 +56,7 @@ class Built:
         tiling, usage = self.call.tiling, self.usage
         return {
             "step": self.name,
+            "dq_pass": self.dq_pass,
             "block_rows": tiling.rows,
             "block_cols": tiling.cols,
             "d": tiling.d,
@@ -65,12 +72,12 @@ class Built:
             "ptx_lines": self.ptx.count("\n"),
         }
 
-    def line(self) -> list[Cell]:
+    def line(self, indent: int = 0) -> list[Cell]:
         """The launch as a line of the table."""
         usage = self.usage
         spilled, double = usage.spill_stores + usage.spill_loads, "yes" if usage.double else "no"
         memory = [spilled, usage.stack_bytes, usage.local_bytes, usage.shared_bytes]
-        return [self.name, usage.registers, *memory, double, self.ptx.count("\n")]
+        return [f"{' ' * indent}{self.name}", usage.registers, *memory, double, self.ptx.count("\n")]
 
 
 @click.command("compile", cls=Command)
@@ -79,16 +86,19 @@ class Built:
 def command(kernel: str, **given: Unpack[GpuGiven]) -> None:
     """Compile a CUDA KERNEL to PTX and machine code, without a GPU, a driver or nvcc: one line for each launch it is made of.
 
-    Registers and spills are of a thread, as the assembler reports them; shared memory is of a block of threads.
+    Registers and spills are of a thread, as the assembler reports them; shared memory is of a block of threads. Tiles are 32x32, or
+    32x16 for flash2-backward, d = 64 and a block has 128 threads, where not given; flash2-backward is compiled for both values of
+    --dq-pass unless one is given.
 
     \b
     iosim gpu compile flash2
-    iosim gpu compile flash2-backward --blocks 32x16 --d 64 --threads 128 --arch sm_80 --ptx backward.ptx
+    iosim gpu compile flash2-backward --blocks 16x16 --arch sm_80 --ptx back.ptx
     """
+    environment.installed()
     environment.needs("compile")
     environment.needs("assemble")
     launches = launches_of(kernel, given)
-    made = [built(call, given["arch"]) for call in steps(launches, len(launches), "compiling")]
+    made = [built(call, dq_pass, given["arch"]) for call, dq_pass in steps(launches, len(launches), "compiling")]
     path = given.get("ptx")
     if path is not None:
         with whole_file(path) as file:
@@ -98,22 +108,32 @@ def command(kernel: str, **given: Unpack[GpuGiven]) -> None:
     deliver(given, Answer(text_of(kernel, given["arch"], made), document, rows))
 
 
-def launches_of(kernel: str, given: GpuGiven) -> list[Call]:
-    """The launches of every variant of ``kernel`` that is asked for, each step once."""
+def launches_of(kernel: str, given: GpuGiven) -> list[tuple[Call, str | None]]:
+    """The launches of every variant of ``kernel`` that is asked for, each step once, and in which variants it is."""
     tiles, dq_pass = given.get("tiles"), given.get("dq_pass")
     if dq_pass and not kernel.endswith("-backward"):
         raise BadInput(f"{kernel} has no --dq-pass in CUDA")
     rows, cols = (0, 0) if tiles is None else (tiles.rows, tiles.cols)
     sizes = given.get("own_d") or defaults.D, given.get("threads") or defaults.THREADS
     cases = [case for case in defaults.compiled(kernel, rows, cols, *sizes, causal=given["causal"]) if dq_pass in (None, case.dq_pass)]
-    return list({call.step: call for case in cases for call in calls(case, prepared(case))}.values())
+    found = [(call, case.dq_pass) for case in cases for call in calls(case, prepared(case))]
+    passes: dict[Step, set[str]] = {}
+    for call, one in found:
+        passes.setdefault(call.step, set()).add(one)
+    backward = kernel.endswith("-backward")
+    return [(call, _told(passes[call.step]) if backward else None) for call in {call.step: call for call, _ in found}.values()]
 
 
-def built(call: Call, arch: str) -> Built:
+def _told(passes: Collection[str]) -> str:
+    return "both" if len(passes) > 1 else next(iter(passes))
+
+
+def built(call: Call, dq_pass: str | None, arch: str) -> Built:
     """Compile a launch; raises :class:`BadInput` for tiles that a block of threads has no room for, with those that would fit."""
+    check_room(call.step, call.tiling)
     check_tiling(call.step, call.tiling)
     ptx = to_ptx(call, arch)
-    return Built(call, ptx, usage(ptx, arch))
+    return Built(call, dq_pass, ptx, usage(ptx, arch))
 
 
 def text_of(kernel: str, arch: str, made: Sequence[Built]) -> str:
@@ -121,9 +141,22 @@ def text_of(kernel: str, arch: str, made: Sequence[Built]) -> str:
     tiling = made[0].call.tiling
     causal = ", causal" if tiling.causal else ""
     title = f"{kernel} for {arch}: tiles {tiling.rows}x{tiling.cols}, d={tiling.d}, {tiling.threads} threads a block{causal}"
-    head = ["launch", "registers", "spilled", "stack", "local", "shared", "float64", "PTX lines"]
     note = (
         "Registers, and bytes spilled, on the stack and local, are of a thread; shared bytes of a block, which may have "
         f"{STATIC_LIMIT:,} on any GPU. What is spilled or local lies in global memory, where no model counts it."
     )
-    return "\n".join([title, "", table(head, [one.line() for one in made]), "", wrapped(note, width())])
+    return "\n".join([title, "", *grouped(made), "", wrapped(note, width())])
+
+
+def grouped(made: Sequence[Built]) -> list[str]:
+    """The table's lines, those of each variant under its name; what is launched in both stands in both."""
+    groups: dict[str, list[Built]] = {name: [one for one in made if one.dq_pass in (name, "both")] for name in defaults.DQ_PASSES}
+    listed = [(name, one) for name, ones in groups.items() for one in ones] or [("", one) for one in made]
+    lines = table(HEAD, [one.line(indent=2 * bool(name)) for name, one in listed]).split("\n")
+    shown, group = lines[:2], ""
+    for (name, _), line in zip(listed, lines[2:], strict=True):
+        if name != group:
+            group = name
+            shown.append(f"dQ {name}: {VARIANTS[name]}")
+        shown.append(line)
+    return shown

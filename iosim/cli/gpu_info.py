@@ -20,6 +20,7 @@ ABILITIES = {
     "assemble": "machine code, registers and spills (iosim gpu compile)",
     "run on a GPU": "the kernels on a GPU",
 }
+WITHOUT_GPU = ("simulate", "compile", "assemble")
 
 
 @click.command("info", cls=Command)
@@ -49,7 +50,7 @@ def device_of(found: Sequence[Part]) -> Record | None:
 def text_of(found: Sequence[Part], runs: Backend) -> str:
     """A line a part, and what can be done with them."""
     rows = [[part.name, "yes" if part.found else "no", part.detail] for part in found]
-    lines = [table(["part", "works", "version, or why not"], rows, width=width()), ""]
+    lines = [wrapped(summary(found), width()), "", table(["part", "works", "version, or why not"], rows, width=width()), ""]
     for what, told in ABILITIES.items():
         lacking = missing(what, found)
         verdict = f"no, for want of {', '.join(lacking)}" if lacking else "yes"
@@ -58,6 +59,16 @@ def text_of(found: Sequence[Part], runs: Backend) -> str:
     absent = dict.fromkeys(part.remedy for part in found if not part.found)
     lines += ["", *(wrapped(f"{', '.join(_names(remedy, found))}: {remedy}", width()) for remedy in absent)] if absent else []
     return "\n".join(lines)
+
+
+def summary(found: Sequence[Part]) -> str:
+    """In one line: whether all works, all but a GPU, or what is lacking."""
+    lacking = [name for what in WITHOUT_GPU for name in missing(what, found)]
+    if lacking:
+        return f"Not everything that needs no GPU works here, for want of {', '.join(dict.fromkeys(lacking))}; what to do is said below."
+    if missing("run on a GPU", found):
+        return "Everything that needs no GPU works; there is no GPU here that could be used."
+    return "Everything works, on a GPU too."
 
 
 def _names(remedy: str, found: Sequence[Part]) -> list[str]:

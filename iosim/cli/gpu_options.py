@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import TypeVar
 
 import click
 
 from iosim.cli import reading
 from iosim.cli.options import OPTIONS, Given
 from iosim.errors import BadInput
-from iosim.specs import Blocks
+from iosim.specs import CHOICES, Blocks
 from iosim_gpu.case import KERNELS
 from iosim_gpu.compiling import ARCHES
 from iosim_gpu.worker import METERS
+
+T = TypeVar("T")
 
 
 class GpuGiven(Given, total=False):
@@ -47,16 +50,32 @@ def among(known: Collection[str]) -> Callable[[str, str], tuple[str, ...]]:
     return read
 
 
+def spelled(read: Callable[[str, str], T]) -> reading.Callback[T]:
+    """As :func:`iosim.cli.reading.given`, with the last spelling of an option that has two: the one that the examples show."""
+
+    def callback(context: click.Context, option: click.Parameter, text: str | None) -> T | None:
+        return None if text is None else read(option.opts[-1], text)
+
+    return callback
+
+
 def threads(option: str, text: str) -> int:
     """Threads of a block: CUDA allows 1024."""
     return reading.whole(option, text, most=1024)
 
 
 PROBLEM = ("own_n", "nk", "own_d", "batch", "heads", "causal", "block_mask", "dq_pass", "tiles", "threads", "seed")
-"""The options that describe one case; with any of them, that case is measured instead of the list."""
+"""The options that describe a case."""
+SHAPING = tuple(name for name in PROBLEM if name not in ("causal", "seed"))
+"""With any of these, the case that is described is measured instead of the list."""
 
 GPU_OPTIONS = {
-    **{name: OPTIONS[name] for name in ("nk", "batch", "heads", "causal", "block_mask", "seed", "dq_pass", "json", "csv")},
+    **{name: OPTIONS[name] for name in ("nk", "batch", "heads", "causal", "block_mask", "json", "csv")},
+    "seed": click.option("--seed", metavar="SEED", default="0", callback=reading.given(reading.seed), help="Seed of the random inputs."),
+    "dq_pass": click.option(
+        "--dq-pass", type=click.Choice(CHOICES["dq_pass"]),
+        help="flash2-backward: dQ accumulated in HBM, or made by a pass of its own; both, one after the other, where not given.",
+    ),
     "own_n": click.option("--n", "own_n", metavar="ROWS", callback=reading.given(reading.rows), help="Query rows N."),
     "own_d": click.option("--d", "own_d", metavar="WIDTH", callback=reading.given(reading.whole), help="Columns of Q, K and V."),
     "tiles": click.option(
@@ -64,11 +83,11 @@ GPU_OPTIONS = {
     ),
     "threads": click.option("--threads", metavar="COUNT", callback=reading.given(threads), help="Threads of a block; compiled in, too."),
     "own_kernels": click.option(
-        "--kernels", "--kernel", "own_kernels", metavar="NAMES", callback=reading.given(among(KERNELS)),
+        "--kernels", "--kernel", "own_kernels", metavar="NAMES", callback=spelled(among(KERNELS)),
         help=f"Kernels, joined by commas, of {', '.join(KERNELS)}; all where not given.",
     ),
     "meters": click.option(
-        "--meters", "--meter", "meters", metavar="NAMES", callback=reading.given(among(METERS)),
+        "--meters", "--meter", "meters", metavar="NAMES", callback=spelled(among(METERS)),
         help=f"Meters, joined by commas, of {', '.join(METERS)}; all but device, which needs a GPU, where not given.",
     ),
     "arch": click.option("--arch", type=click.Choice(ARCHES), default="sm_90", help="Compile for A100 (sm_80) or H100 and H200 (sm_90)."),

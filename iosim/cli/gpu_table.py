@@ -11,12 +11,14 @@ from iosim.tables import Cell, table
 from iosim_gpu.case import Case
 from iosim_gpu.check import Row
 
-SAME, OTHER = "=", "DIFFERS"
+SAME, OTHER, BEYOND = "=", "DIFFERS", "ABOVE"
+SHORT = {"simulator": "sim", "counters": "count", "emulator": "emu"}
+"""The meters' names where the table would be too wide otherwise."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checked:
-    """A case, where the model's own count differs from its closed forms if it does, and the rows of each meter."""
+    """A case, where the model's own count differs from its closed forms if it does, and the rows of each meter, in the meters' order."""
 
     case: Case
     differs: str | None
@@ -31,6 +33,16 @@ class Checked:
         """Whatever is wrong, a line each."""
         found = [row.failure for row in self.all_rows()]
         return [*([self.differs] if self.differs else []), *(why for why in found if why is not None)]
+
+    @property
+    def counted(self) -> bool:
+        """Whether every count is the model's, its own count of the listing among them."""
+        return self.differs is None and all(row.equal for row in self.all_rows())
+
+    @property
+    def within(self) -> bool:
+        """Whether every value that is judged is within its bound."""
+        return all(row.within is not False for row in self.all_rows())
 
     def worst(self) -> Row | None:
         """The row whose error is nearest to its bound, or farthest beyond it; None where no values were judged."""
@@ -53,6 +65,7 @@ class Checked:
             "batch": case.batch,
             "heads": case.heads,
             "causal": case.causal,
+            "block_mask": None if case.mask is None else {"tiles": case.mask.grid[0] * case.mask.grid[1], "kept": case.mask.nnz},
             "block_rows": case.rows,
             "block_cols": case.cols,
             "threads": case.threads,
@@ -62,23 +75,26 @@ class Checked:
             "predicted_writes": writes,
             "model_equal": self.differs is None,
             "equal": {meter: all(row.equal for row in rows) for meter, rows in self.rows.items()},
-            "within": all(row.within is not False for row in self.all_rows()),
+            "within": self.within,
         }
 
 
 def text_of(checked: Sequence[Checked], meters: Sequence[str], arch: str, *, arrays: bool) -> str:
     """Everything, for people."""
     where = f"measured {'on' if 'device' in meters else 'without'} a GPU" + (f"; PTX for {arch}" if "emulator" in meters else "")
-    parts = [f"Elements that the CUDA kernels move in global memory, {where}", overview(checked, meters)]
-    parts += [detail(one, meters) for one in checked if arrays or one.failures()]
-    parts.append("\n".join(wrapped(note, width()) for note in notes(checked, meters)))
+    parts = [wrapped(f"Elements that the CUDA kernels move in global memory, {where}", width()), overview(checked, meters)]
+    detailed = [one for one in checked if arrays or one.failures()]
+    parts += [detail(one, meters) for one in detailed]
+    parts.append("\n".join(wrapped(note, width()) for note in [*legend(detailed), verdict(checked, meters)]))
     return "\n\n".join(parts)
 
 
 def overview(checked: Sequence[Checked], meters: Sequence[str]) -> str:
-    """A line a case under the name of its kernel: the prediction, whether each meter measured it, and the worst error."""
-    head = ["case", "reads", "writes", "model", *meters, "error", "of bound"]
-    shown = table(head, [_line(one, meters) for one in checked], right=["error", "of bound"]).split("\n")
+    """A line a case under the name of its kernel: the prediction, whether each meter measured it, and the worst error.
+
+    Where that is too wide, meters are cut short and the error is told as a share of its bound alone.
+    """
+    shown = _shown([_line(one, meters) for one in checked], meters)
     lines, group = shown[:2], ""
     for one, line in zip(checked, shown[2:], strict=True):
         if _group(one.case) != group:
@@ -86,6 +102,15 @@ def overview(checked: Sequence[Checked], meters: Sequence[str]) -> str:
             lines.append(group)
         lines.append(line)
     return "\n".join(lines)
+
+
+def _shown(rows: Sequence[Sequence[Cell]], meters: Sequence[str]) -> list[str]:
+    head = ["case", "reads", "writes", "model", *meters, "error", "of bound"]
+    lines = table(head, rows, right=head[-2:]).split("\n")
+    if max(map(len, lines)) <= width():
+        return lines
+    narrow = [SHORT.get(name, name) for name in head if name != "error"]
+    return table(narrow, [[*row[:-2], row[-1]] for row in rows], right=narrow[-1:]).split("\n")
 
 
 def _group(case: Case) -> str:
@@ -96,15 +121,16 @@ def _group(case: Case) -> str:
 
 def _label(case: Case) -> str:
     """What is not, in a few characters."""
-    heads = f"{case.batch}x{case.heads} x " if case.instances > 1 else ""
-    return f"  {heads}{case.n}x{case.nk}{' causal' if case.causal else ''}"
+    heads = f"{case.batch}x{case.heads}x" if case.instances > 1 else ""
+    mask = "" if case.mask is None else f" mask {case.mask.density:.0%}"
+    return f"  {heads}{case.n}x{case.nk}{' causal' if case.causal else ''}{mask}"
 
 
 def _line(one: Checked, meters: Sequence[str]) -> list[Cell]:
     equal = [SAME if one.differs is None else OTHER]
     equal += [_verdict(one.rows[meter]) for meter in meters]
     worst = one.worst()
-    off = ["", ""] if worst is None else [f"{worst.max_error:.1e}", f"{_share(worst):.1%}"]
+    off = ["", ""] if worst is None else [f"{worst.max_error:.1e}", f"{'' if one.within else f'{BEYOND} '}{_share(worst):.1%}"]
     return [_label(one.case), *one.totals(), *equal, *off]
 
 
@@ -133,7 +159,9 @@ def _array(name: str, rows: Sequence[Row | None]) -> list[Cell]:
     first = found[0]
     seen = next((row for row in found if row.sectors is not None), None)
     worst = max((row for row in found if row.bound is not None), key=_share, default=None)
-    off: list[Cell] = ["", ""] if worst is None else [f"{worst.max_error:.1e}", f"{worst.bound:.1e}"]
+    off: list[Cell] = ["", ""]
+    if worst is not None:
+        off = [f"{'' if worst.within else f'{BEYOND} '}{worst.max_error:.1e}", f"{worst.bound:.1e}"]
     moved: list[Cell] = [None, None] if seen is None else [seen.requests, seen.sectors]
     return [name, first.predicted_reads, first.predicted_writes, *map(_measured, rows), *moved, *off]
 
@@ -141,19 +169,35 @@ def _array(name: str, rows: Sequence[Row | None]) -> list[Cell]:
 def _measured(row: Row | None) -> str:
     if row is None:
         return "unseen"
-    return SAME if row.equal else f"{row.measured_reads:,} read, {row.measured_writes:,} written"
+    plain = f", {row.plain_loads:,} not atomically" if row.plain_loads else ""
+    return SAME if row.equal else f"{row.measured_reads:,} read, {row.measured_writes:,} written{plain}"
 
 
-def notes(checked: Sequence[Checked], meters: Sequence[str]) -> Iterator[str]:
-    """How to read the table, and the verdict."""
-    yield "Case: batch x heads x queries x keys. Reads and writes: predicted by the closed forms, over all arrays and heads."
+def legend(detailed: Sequence[Checked]) -> Iterator[str]:
+    """How to read the tables; ``detailed``: the cases whose arrays are shown."""
+    yield "Case: batch x heads x queries x keys; mask: the share of tiles that a block mask keeps."
+    yield "Reads and writes: elements, predicted by the closed forms, over all arrays and heads."
     yield "=: the same for every array, in iosim's own count of the listing (model) and as each meter measured it."
     yield "Error: against float64 attention, of the output that is nearest to the bound which float32 keeps, and how much of it that is."
-    failed = sum(bool(one.failures()) for one in checked)
-    cases = f"{len(checked)} {'case' if len(checked) == 1 else 'cases'}"
+    if detailed:
+        yield "Arrays: d is columns, T threads a block. Error and bound: of an output's worst element; other arrays have none."
+    if any(row.sectors is not None for one in detailed for row in one.all_rows()):
+        yield "Requests: instructions of a warp that access the array; sectors: the 32-byte pieces of memory that these touch."
+
+
+def verdict(checked: Sequence[Checked], meters: Sequence[str]) -> str:
+    """What came out, of counts and of values apart."""
+    cases = _cases(len(checked))
     runs = f"{len(checked) * len(meters)} runs ({cases} x {', '.join(meters)})"
-    if failed:
-        yield f"{failed} of {cases} DIFFER, in {runs}."
-        return
-    reads, writes = (sum(one.totals()[side] for one in checked) for side in range(2))
-    yield f"All {runs} equal the model to the element: {reads:,} reads, {writes:,} writes, every array of every case."
+    other, beyond = sum(not one.counted for one in checked), sum(not one.within for one in checked)
+    if not other and not beyond:
+        reads, writes = (sum(one.totals()[side] for one in checked) for side in range(2))
+        return f"All {runs} equal the model to the element: {reads:,} reads, {writes:,} writes, every array of every case."
+    counts = f"counts DIFFER in {other} of {cases}" if other else "all counts equal"
+    if not beyond:
+        return f"In {runs}, {counts}; all values within their error bounds."
+    return f"In {runs}, {beyond} of {cases} {'is outside its error bound' if beyond == 1 else 'are outside their error bounds'}; {counts}."
+
+
+def _cases(count: int) -> str:
+    return f"{count} {'case' if count == 1 else 'cases'}"

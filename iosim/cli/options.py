@@ -195,13 +195,17 @@ OPTIONS = {
 
 SECTIONS = {
     "The problem": (
-        "n", "nk", "d", "dv", "batch", "heads", "kv_heads", "dtype", "scale", "causal", "window", "mask", "block_mask", "dropout", "seed",
+        "n", "own_n", "nk", "d", "own_d", "dv", "batch", "heads", "kv_heads", "dtype", "scale",
+        "causal", "window", "mask", "block_mask", "dropout", "seed",
     ),
     "The curve": ("over", "lengths", "sizes"),
-    "The machine": ("kernels", "pass_", "sram", "device", "blocks", "overflow", "no_execute"),
+    "The machine": (
+        "kernels", "own_kernels", "pass_", "sram", "device", "blocks", "tiles", "threads", "overflow", "no_execute",
+        "meters", "arch", "jobs",
+    ),
     "Variants of the listings": ("first_pass", "reuse", "softmax", "skip_empty", "no_skip", "accumulator", "dq_pass", "depth", "pack"),
     "Other questions": ("check", "of", "open_sizes"),
-    "Output": ("json", "csv", "plot", "out"),
+    "Output": ("arrays", "json", "csv", "plot", "out", "ptx"),
 }  # fmt: skip
 SIZES = ("n", "nk", "d", "dv", "batch", "heads", "kv_heads", "dtype")
 RULES = ("causal", "window", "mask", "block_mask", "dropout")

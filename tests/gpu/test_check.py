@@ -19,9 +19,12 @@ from hypothesis import strategies as st
 from iosim.errors import BadInput
 from iosim_gpu import children, defaults, judge, worker
 from iosim_gpu.case import KERNELS, Case
-from iosim_gpu.check import JUDGED, Row, compare, error_of
+from iosim_gpu.check import JUDGED, Row, compare, error_of, only_updated
 from iosim_gpu.children import Child, WorkerDied, batches, measure
+from iosim_gpu.meters import simulator
 from iosim_gpu.moved import Array, Measured, Moved
+from iosim_gpu.races.edits import edited, swapped
+from iosim_gpu.steps import steps_of
 from iosim_gpu.wire import Job, job_from_json, job_to_json, measured_from_json, measured_to_json
 
 CASE = Case("flash2", 9, 4, 4, 3, 8, nk=7, heads=2, causal=True)
@@ -32,12 +35,20 @@ CASES = defaults.cases()
 
 def right(case: Case) -> Measured:
     """What a meter without fault measures of a kernel without fault."""
-    arrays = {name: Moved(words.reads, words.writes) for name, words in case.predicted().items()}
+    arrays = {name: moved_as(case, name) for name in case.predicted()}
     outputs: dict[str, Any] = {name: value.astype(np.float32) for name, value in judge.truth(case, judge.inputs(case))[0].items()}
     if "l" in arrays:
         lse = outputs.pop("LSE")
         outputs |= {"m": np.where(np.isneginf(lse), 0, lse), "l": np.where(np.isneginf(lse), 0, 1).astype(np.float32)}
     return Measured("counters", arrays, outputs)
+
+
+def moved_as(case: Case, name: str) -> Moved:
+    """What is predicted of an array, by loads and stores or, where it is updated, by atomics."""
+    words = case.predicted()[name]
+    if name in only_updated(case):
+        return Moved(stores=words.writes - words.reads, atomics=words.reads)
+    return Moved(words.reads, words.writes)
 
 
 def failures(case: Case, measured: Measured) -> list[str]:
@@ -53,6 +64,25 @@ def test_what_is_right_is_equal_and_judged(case: Case) -> None:
     assert judged == {name for name, words in case.predicted().items() if words.writes and name in JUDGED}
     assert judged >= ({"dQ", "dK", "dV"} if case.kernel.endswith("-backward") else {"O"})
     assert all(row.max_error is not None and row.bound is not None and row.max_error < row.bound for row in rows if row.array in judged)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kernel} {case.name}")
+def test_bounds_leave_no_room_for_a_wrong_kernel(case: Case) -> None:
+    """Outputs are of order one, and a key more or fewer changes them by tenths; float32 keeps four digits of them."""
+    right, bounds = judge.truth(case, judge.inputs(case))
+    assert bounds.keys() == right.keys()
+    assert all(0 < bound < 1e-3 for bound in bounds.values())
+    assert all(np.abs(values[np.isfinite(values)]).max() > 0.5 for values in right.values())
+
+
+@pytest.mark.parametrize("case", [CASE, BACKWARD, replace(BACKWARD, heads=2, batch=2)], ids=lambda case: f"{case.kernel} {case.name}")
+def test_inputs_tell_arrays_heads_and_rows_apart(case: Case) -> None:
+    """A kernel that reads another row of the same array, of another head or of another array moves as many words: values tell."""
+    drawn = judge.inputs(case)
+    rows = np.concatenate([array.reshape(-1, case.d) for name, array in drawn.items() if name != "LSE"])
+    assert len(np.unique(rows, axis=0)) == len(rows)
+    assert all(np.array_equal(array, judge.inputs(case)[name]) for name, array in drawn.items())
+    assert not np.array_equal(drawn["Q"], judge.inputs(replace(case, seed=1))["Q"])
 
 
 @given(st.sampled_from(CASES), st.data())
@@ -82,6 +112,31 @@ def test_an_atomic_update_reads_and_writes() -> None:
     words = BACKWARD.predicted()["dQ"]
     atomic = Moved(stores=words.writes - words.reads, atomics=words.reads)
     assert failures(BACKWARD, replace(found, arrays={**found.arrays, "dQ": atomic})) == []
+
+
+def test_an_update_that_should_be_atomic_and_is_none_is_seen_by_its_loads() -> None:
+    """Reads and writes are those predicted; only the kind of access tells."""
+    found = right(BACKWARD)
+    words = BACKWARD.predicted()["dQ"]
+    plain = replace(found, arrays={**found.arrays, "dQ": Moved(words.reads, words.writes)})
+    (line,) = failures(BACKWARD, plain)
+    where = f"flash2-backward {BACKWARD.name}: dQ is read by plain loads"
+    assert line == f"{where} {words.reads:,} times by the counters, where atomic updates are declared"
+    (row,) = [row for row in compare(BACKWARD, plain) if row.array == "dQ"]
+    assert (row.equal, row.plain_loads, row.measured_reads) == (False, words.reads, row.predicted_reads)
+    assert {row.plain_loads for row in compare(BACKWARD, found)} == {0}
+
+
+PLAIN_DQ = "cuda.atomic.add(dQ, (head, i0 + r, x), scale * acc)", "dQ[head, i0 + r, x] = dQ[head, i0 + r, x] + scale * acc"
+
+
+@pytest.mark.needs_simulator
+def test_a_kernel_that_adds_without_atomics_is_refused() -> None:
+    steps = steps_of(BACKWARD)
+    mutant = swapped(steps, edited(steps[2], PLAIN_DQ))
+    lines = failures(BACKWARD, simulator.measure(BACKWARD, mutant))
+    assert any("dQ is read by plain loads 108 times by the simulator" in line for line in lines)
+    assert failures(BACKWARD, simulator.measure(BACKWARD)) == []
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, 0.5])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from iosim.errors import BadInput
@@ -138,6 +140,15 @@ def test_the_stripped_source_has_no_counter_left() -> None:
                 pytest.skip(str(missing))
             assert "n[" not in re.sub(r"n\[slot\] = 0", "", text)
             assert "atomic.add(counts" not in text
+
+
+@pytest.mark.needs_compiler
+def test_numpy_without_row_stack_gets_the_name_that_numba_cuda_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy 2.5 has dropped it, and numba-cuda 0.30 compiles nothing without it."""
+    cuda = importlib.import_module("iosim_gpu.cuda")
+    monkeypatch.delattr(np, "row_stack", raising=False)
+    importlib.reload(cuda)
+    assert getattr(np, "row_stack") is np.vstack  # noqa: B009  # not in every NumPy's stubs
 
 
 @pytest.mark.needs_compiler

@@ -15,6 +15,7 @@ from iosim_gpu import judge
 from iosim_gpu.case import KERNELS, Case
 from iosim_gpu.meters import counters, emulator, simulator
 from iosim_gpu.moved import Measured, Moved
+from iosim_gpu.ptx import Access
 from iosim_gpu.races.hunt import gap
 from iosim_gpu.tiling import Tiling
 
@@ -111,6 +112,10 @@ def test_counters_emulated(variant: str, tiling: Tiling, data: st.DataObject) ->
     seen, told = emulator.measure(case), counters.measure(case, runner=emulator.launch)
     is_right(case, told)
     assert kinds(seen.arrays) == kinds(told.arrays)
+
+
+def test_transactions_are_those_of_loads_stores_and_atomics() -> None:
+    assert emulator.moved(Access(1, 2, 3, 10, 20, 30, 100, 200, 300)) == Moved(1, 2, 3, sectors=60, requests=600)
 
 
 @pytest.mark.needs_compiler

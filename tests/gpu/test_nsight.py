@@ -185,7 +185,7 @@ def test_names_without_a_launch_are_no_report() -> None:
 
 def test_without_ncu_it_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(BadInput, match=r"^there is no ncu on the PATH; .*install Nsight Compute$"):
+    with pytest.raises(BadInput, match=r"^there is no ncu on the PATH; .*install Nsight Compute \(only for hardware counters on a GPU\)$"):
         nsight.measure(CASE)
 
 

@@ -281,6 +281,10 @@ def test_misaligned_or_wrong_width() -> None:
     assert "byte 4 of A is not a multiple of 8: misaligned" in _caught(KernelFault, vector, a)
     beyond = kernel_text("ld.global.v4.f32 {%f0, %f1, %f2, %f3}, [%A+32];", arrays=["A"])
     assert "outside A: element 8 of 8" in _caught(KernelFault, beyond, a)
+    half = kernel_text("ld.global.v4.f32 {%f0, %f1, %f2, %f3}, [%A+16];", arrays=["A"])
+    assert "outside A: element 4 of 6" in _caught(KernelFault, half, ("A", np.zeros(6, np.float32)))
+    room = kernel_text("st.shared.v4.f32 [S+16], {%f0, %f1, %f2, %f3};", shared={"S": 24})
+    assert "byte 16 is outside its 24 bytes for an access of 16 bytes" in _caught(KernelFault, room, grid=(2, 1))
     assert "A has elements of 4 bytes, not 8" in _caught(KernelFault, kernel_text("ld.global.u64 %rd0, [%A];", arrays=["A"]), a)
 
 

@@ -259,6 +259,14 @@ def test_an_array_passed_twice_is_counted_under_each_name() -> None:
     assert (run.arrays["B"].loads, run.arrays["B"].stores) == (0, 1)
 
 
+def test_where_threads_store_to_one_place_the_last_one_s_value_stays() -> None:
+    a = np.zeros(2, np.int32)
+    body = "mov.u32 %r0, %tid.x; setp.ne.s32 %p0, %r0, 39; @%p0 st.global.u32 [%A], %r0; st.global.u32 [%A+4], %r0;"
+    run = emulate(kernel_text(body, arrays=["A"]), grid=(1, 1), threads=40, args=[("A", a)])
+    assert a.tolist() == [38, 39]
+    assert run.arrays["A"].stores == 79
+
+
 def test_coalesced_strided_and_uniform_warps() -> None:
     """The textbook cases: 32 neighbours in 4 sectors, stride 8 in 32 sectors, one address in a single sector."""
     for stride, sectors in ((1, 4), (2, 8), (8, 32), (0, 1)):

@@ -15,6 +15,7 @@ from iosim_gpu.calls import Call, calls, prepared
 from iosim_gpu.case import Case
 from iosim_gpu.meters import simulator
 from iosim_gpu.races import edits, hunt
+from iosim_gpu.races.edits import swapped
 from iosim_gpu.races.schedule import ORDERS, Diverged, Order, scheduled
 from iosim_gpu.steps import STEPS, steps_of
 
@@ -99,6 +100,16 @@ class TestScheduler:
                 simulator.launch(call)
             after = {"forward": [44.0, 445.0, 445.0, 445.0], "reversed": [44.0, 44.0, 44.0, 44.0]}[order]
             assert call.arrays["Q"].ravel().tolist() == after, first
+
+    def test_blocks_run_in_order_too(self) -> None:
+        """A kernel whose first block prepares what the others add to: right in one order, on a GPU in none."""
+        case = Case("flash2-backward", 13, 4, 4, 4, 6)
+        step = steps_of(case)[2]
+        add = "cuda.atomic.add(dQ, (head, i0 + r, x), scale * acc)"
+        begin = f"if cuda.blockIdx.x == 0: dQ[head, i0 + r, x] = float32(0.0)\n                    {add}"
+        steps = swapped(steps_of(case), edits.edited(step, (add, begin)))
+        assert hunt.fault(case, steps, "forward") == ""
+        assert hunt.fault(case, steps, "reversed").startswith("dQ is off by ")
 
     @pytest.mark.parametrize(
         ("body", "line"),

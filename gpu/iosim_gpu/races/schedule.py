@@ -1,9 +1,12 @@
-"""A block's threads one after the other, each as far as its next barrier: the order that a missing barrier survives least."""
+"""A block's threads one after the other, each as far as its next barrier: the order that a missing barrier survives least.
+
+And blocks from the first to the last or the other way round, which a kernel whose blocks wait for each other survives least.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from types import SimpleNamespace
@@ -24,7 +27,7 @@ class Diverged(IosimError, RuntimeError):
 
 @contextmanager
 def scheduled(order: Order = "forward") -> Iterator[None]:
-    """Simulated launches run a block's threads in ``order``, one by one to their next barrier, for as long as the context lasts.
+    """Simulated launches run their blocks in ``order``, and the threads of a block one by one to their next barrier, for the context.
 
     Threads are greenlets, which makes launches much faster than the simulator's own threads, and equal from run to run. Shared memory is
     NaN when a block begins. A launch raises :class:`Diverged` at a barrier that not all threads of a block reach. Raises
@@ -34,7 +37,7 @@ def scheduled(order: Order = "forward") -> Iterator[None]:
     switches = _greenlet()
 
     def manager(f: Callable[..., None], grid_dim: Any, block_dim: Any, debug: bool) -> _Block:
-        return _Block(f, block_dim, order, inside, switches)
+        return _Block(f, grid_dim, block_dim, order, inside, switches)
 
     with exchanged(inside.kernel, BlockManager=manager):
         yield
@@ -71,15 +74,17 @@ class _Thread:
 class _Block:
     """Stands in for the simulator's manager of one block of threads."""
 
-    def __init__(self, f: Callable[..., None], block_dim: tuple[int, int, int], order: Order, inside: Any, switches: Any) -> None:
-        self.f, self.block_dim, self.order, self.inside, self.switches = f, block_dim, order, inside, switches
+    def __init__(
+        self, f: Callable[..., None], grid_dim: Sequence[int], block_dim: tuple[int, int, int], order: Order, inside: Any, switches: Any,
+    ) -> None:  # fmt: skip
+        self.f, self.grid_dim, self.block_dim, self.order, self.inside, self.switches = f, grid_dim, block_dim, order, inside, switches
         self.hub = switches.getcurrent()
         self.current: _Thread | None = None
 
     def run(self, grid_point: tuple[int, ...], *args: Any) -> None:
         """The whole block; called by the simulator's launch."""
         self._poison()
-        waiting = [(thread, self.switches.greenlet(self.f)) for thread in self._threads(grid_point)]
+        waiting = [(thread, self.switches.greenlet(self.f)) for thread in self._threads(self._place(grid_point))]
         started = list(waiting)
         module = SimpleNamespace(current_thread=lambda: self.current)
         with exchanged(self.inside.kernelapi, threading=module):
@@ -104,6 +109,12 @@ class _Block:
             ended = f"{len(started) - len(waiting)} of {len(started)} have ended"
             raise Diverged(f"{self.f.__name__}: {len(waiting)} threads wait at the barrier in {where}, and {ended}")
         return waiting
+
+    def _place(self, grid_point: tuple[int, ...]) -> tuple[int, ...]:
+        """Which block runs now; the simulator asks for the first one first."""
+        if self.order == "forward":
+            return grid_point
+        return tuple(size - 1 - at for size, at in zip(self.grid_dim, grid_point, strict=True))
 
     def _threads(self, grid_point: tuple[int, ...]) -> list[_Thread]:
         dim, block_at = self.inside.kernelapi.Dim3, self.inside.kernelapi.Dim3(*grid_point)

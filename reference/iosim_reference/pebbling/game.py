@@ -8,8 +8,9 @@ Only *normal* pebblings are followed. Each rule below turns any pebbling into on
 - *Once.* A computation whose value nobody uses can be left out. Without such, a vertex is computed at most as often as its readers
   together, and an output that nobody reads once. So a vertex from which one path leads to one output is computed once even where
   recomputation is allowed, and is never dropped without a copy while it is needed. Without recomputation this is every vertex.
-- *Done.* A vertex is done when it is no unstored output and each of its readers is done, or is of the kind that is computed once and
-  has been. Nothing needs it any more: its pebble is taken away and it is marked blue, so that states that differ in it are one.
+- *Done.* A vertex is done when each of its readers is done or has been computed and is of the kind that is computed once; a vertex of
+  that kind must have been computed itself. Nothing needs it any more, for an output among them was stored at once: its pebble is taken
+  away and it is marked blue, so that states that differ in it are one.
 - *Forced.* (1) u and v are computed once, u is red and not blue, v can be computed and is the last to need u, and fits over u or in
   free room: v is computed. From then on v stands wherever u would have stood, at u's price. (2) The same for an output that nobody
   reads, which need not stand anywhere; here u may be blue, and free room alone is enough.
@@ -132,7 +133,7 @@ class Game:
         room, gone = np.bitwise_count(states.red) < self.memory, np.zeros_like(states.red)
         forced = room & (v in self.finals)
         for u in self.once.intersection(self.graph.reads[v]):
-            others = self._others(u, v)
+            others = self.readers[u] & ~ONE[v]
             last = ((states.red | states.blue) & others) == others
             takes = ~forced & last & (room | (u in self.graph.over[v])) & ((v in self.finals) | (bit(states.blue, u) == 0))
             forced, gone = forced | takes, np.where(takes, ONE[u], gone)
@@ -144,7 +145,6 @@ class Game:
         done, closed = np.zeros_like(there), there & self.onces
         for v in reversed(range(len(self.graph.names))):
             over = (closed & self.readers[v]) == self.readers[v]
-            over &= bit(states.blue, v) == 1 if v in self.graph.outputs else True
             over &= bit(there, v) == 1 if v in self.once else True
             done = done | (over.astype(np.uint64) << np.uint64(v))
             closed = closed | done
@@ -162,7 +162,7 @@ class Game:
         yield self._placed(loaded.at(total == self.memory - 1 if count else total < self.memory), v)
         full = loaded.at(total == self.memory)
         for u in self.graph.over[v] if len(full) else ():
-            for rest in self._without(full, u, self._others(u, v)):
+            for rest in self._without(full, u, self.readers[u] & ~ONE[v]):
                 yield self._placed(rest, v)
 
     def _open(self, states: States, v: int) -> Truth:
@@ -171,10 +171,6 @@ class Game:
         unknown: Truth = bit(there if v in self.once else states.red, v) == 0
         unknown &= (self.reads[v] & ~there) == _NONE
         return unknown
-
-    def _others(self, u: int, v: int) -> np.uint64:
-        """The readers of u that may need it after v has been computed."""
-        return self.readers[u] & ~ONE[v] if v in self.once else self.readers[u]
 
     def _placed(self, states: States, v: int) -> States:
         """v computed: red, or stored if it is an output, or both if it is an output that is read."""
