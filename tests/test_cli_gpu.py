@@ -22,12 +22,13 @@ from iosim import theory
 from iosim.cli import main
 from iosim.cli.gpu import PAGES
 from iosim.cli.gpu_asked import model_differs
+from iosim.cli.gpu_table import Checked
 from iosim.errors import BadInput
 from iosim.masks import patterns
 from iosim_gpu import children, defaults, environment, judge
 from iosim_gpu.calls import Call as Launch
 from iosim_gpu.case import Case
-from iosim_gpu.check import only_updated
+from iosim_gpu.check import Row, only_updated
 from iosim_gpu.compiling import Usage
 from iosim_gpu.moved import Measured, Moved
 from iosim_gpu.tiling import Tiling
@@ -233,6 +234,7 @@ def test_the_default_list_fits_the_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     meter(perfect)
+    assert max(map(len, call(f"gpu check {SMALL} --arrays")[1].splitlines())) <= columns
     out = call("gpu check")[1]
     assert max(map(len, out.splitlines())) <= columns
     assert ("simulator  counters  emulator    error  of bound" in out) == (columns == 100)
@@ -331,6 +333,14 @@ def test_the_default_cases_are_predicted_as_the_listings_are_counted(case: Case)
     assert model_differs(case) is None
 
 
+def test_the_worst_output_is_the_one_nearest_to_its_own_bound() -> None:
+    rows = [
+        Row("flash2", "", "emulator", name, 1, 1, 1, 1, error, bound) for name, error, bound in (("O", 2e-5, 1e-4), ("LSE", 1e-6, 2e-6))
+    ]
+    found = Checked(Case("flash2", 4, 2, 2, 2, 2), None, {"emulator": rows}).worst()
+    assert found is rows[1]
+
+
 REPORT = Usage(40, 0, 0, 0, shared_bytes=64, local_bytes=0, double=False)
 
 
@@ -355,6 +365,11 @@ def test_what_is_compiled_is_what_was_asked_for(call: Call, monkeypatch: pytest.
     assert [step["dq_pass"] for step in json.loads(out)["steps"]] == ["both", "shared", "shared", "own", "own"]
     lines = [line.split()[0:2] for line in call("gpu compile flash2-backward --blocks 4x3 --d 5")[1].splitlines() if line.strip()]
     assert [line[0] if line[0] != "dQ" else line[1] for line in lines[3:11]] == ["shared:", *steps[:3], "own:", steps[0], *steps[3:]]
+    so_far = len(compiled)
+    status, _, err = call("gpu compile flash2 --blocks 64x64")
+    assert (status, len(compiled)) == (2, so_far)
+    assert "83,968 bytes" in err
+    assert "40x40 would fit" in err
     for dq_pass, part in (("shared", steps[:3]), ("own", [steps[0], *steps[3:]])):
         out = call(f"gpu compile flash2-backward --blocks 4x3 --d 5 --dq-pass {dq_pass} --json")[1]
         assert [step["step"] for step in json.loads(out)["steps"]] == part

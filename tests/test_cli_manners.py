@@ -226,6 +226,14 @@ def test_a_closed_pipe_is_no_error(args: list[str]) -> None:
         assert process.stderr.read() == ""
 
 
+def test_a_standard_error_that_was_closed_costs_nothing_but_the_message() -> None:
+    for line, status, told in [("run flash2 --n 64 --sram 4096", 0, "replayed equal"), ("run flash3", 2, "")]:
+        closed = ["sh", "-c", f'"{sys.executable}" -m iosim {line} 2>&-']
+        done = subprocess.run(closed, stdout=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == status
+        assert told in done.stdout
+
+
 def test_an_interrupt_leaves_no_file(tmp_path: Path) -> None:
     target = tmp_path / "events.jsonl"
     code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from iosim.cli import main; sys.exit(main())"

@@ -20,7 +20,8 @@ print(*{{name.partition(".")[0] for name in set(sys.modules) - before}} - sys.st
 
 ABSENT = """
 import sys
-sys.modules.update(dict.fromkeys(["numba", "cupy", "greenlet", "matplotlib", "ml_dtypes", "click", "rich"]))  # None: importing it raises ImportError
+names = ["numba", "cupy", "greenlet", "matplotlib", "ml_dtypes", "click", "rich"]
+sys.modules.update(dict.fromkeys(names))  # None: importing it raises ImportError
 """
 
 
@@ -44,7 +45,10 @@ def test_iosim_gpu_loads_nothing_by_itself(tmp_path: Path) -> None:
     assert python(LOADED.format(package="iosim_gpu", whole=False), tmp_path).split() == ["iosim_gpu"]
 
 
-@pytest.mark.parametrize("module", ["baseline", "case", "check", "checks", "defaults", "environment", "judge", "meters.nsight", "ptx", "steps"])
+WITHOUT_NUMBA = ("baseline", "case", "check", "checks", "defaults", "environment", "judge", "meters.nsight", "ptx", "steps")
+
+
+@pytest.mark.parametrize("module", WITHOUT_NUMBA)
 def test_what_needs_no_numba_of_iosim_gpu_loads_without_it(tmp_path: Path, module: str) -> None:
     loaded = set(python(ABSENT + LOADED.format(package=f"iosim_gpu.{module}", whole=False), tmp_path).split())
     assert {"iosim_gpu", "numpy"} <= loaded <= {"iosim", "iosim_gpu", "iosim_reference", "numpy"}

@@ -125,7 +125,7 @@ def only_updated(case: Case) -> set[str]:
 
     >>> only_updated(Case("flash2-backward", 9, 4, 4, 3, 8))
     {'dQ'}
-    >>> only_updated(Case("flash2-backward", 9, 4, 4, 3, 8, dq_pass="own"))
+    >>> only_updated(Case("flash", 9, 4, 4, 3, 8))
     set()
     """
     slots = {slot for step in steps_of(case) for slot in step.slots}

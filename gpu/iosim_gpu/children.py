@@ -41,8 +41,11 @@ class Child:
         """Start it and give what it measures as it comes; raises :class:`WorkerDied` and :class:`iosim.errors.BadInput`."""
         if self.stopped:
             return
-        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said, start(self.simulated, said) as self.process:
-            yield from self._answers(self.process, said)
+        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said, start(self.simulated, said) as process:
+            self.process = process
+            if self.stopped:  # while it was being started
+                process.kill()
+            yield from self._answers(process, said)
 
     def _answers(self, process: subprocess.Popen[str], said: IO[str]) -> Iterator[tuple[Job, Measured]]:
         assert process.stdin is not None
@@ -66,8 +69,8 @@ class Child:
 
 
 def start(simulated: bool, said: IO[str]) -> subprocess.Popen[str]:
-    """A worker whose Numba simulates or does not; what it says on standard error goes to ``said``."""
-    variables = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}
+    """A worker whose Numba simulates or does not, whatever the caller's Numba is told; its standard error goes to ``said``."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
     if simulated:
         variables["NUMBA_ENABLE_CUDASIM"] = "1"
     command = [sys.executable, "-P", "-m", "iosim_gpu.worker"]  # -P: nothing that lies about is imported

@@ -28,6 +28,12 @@ SHAPES: tuple[dict[str, int | bool], ...] = (
 )
 LARGE = (Case("flash", 64, D, 32, 32, THREADS), Case("flash2", 64, D, 32, 32, THREADS))
 """The tiles that a GPU would be given, where a whole warp reads one row."""
+LARGE_TOO = (
+    Case("standard", 64, D, 32, 32, THREADS),
+    Case("block-sparse", 64, D, 32, 32, THREADS, mask=BlockMask.from_dense([[True, False], [True, True]], 64, 64, 32, 32)),
+    Case("flash2-backward", 64, D, 32, 16, THREADS),
+)
+"""The same of the other kernels, which no GPU profiles."""
 
 
 def cases(kernels: Sequence[str] = KERNELS) -> list[Case]:
@@ -37,7 +43,7 @@ def cases(kernels: Sequence[str] = KERNELS) -> list[Case]:
 
 def _of(kernel: str) -> list[Case]:
     small = [case for variant in variants(kernel) for case in _small(kernel, variant)]
-    return small + [case for case in LARGE if case.kernel == kernel]
+    return small + [case for case in (*LARGE, *LARGE_TOO) if case.kernel == kernel]
 
 
 def variants(kernel: str) -> tuple[Literal["shared", "own"], ...]:

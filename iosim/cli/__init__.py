@@ -40,8 +40,9 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def invoke(args: Sequence[str]) -> int:
     """Run one command; whatever goes wrong is raised."""
-    if sys.stdout is None:  # it was closed before Python began
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # for as long as the process lives
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed before Python began
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # for as long as the process lives
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that has no Θ still shows the numbers

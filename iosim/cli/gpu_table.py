@@ -151,7 +151,10 @@ def detail(one: Checked, meters: Sequence[str]) -> str:
     keep = [index for index, _ in enumerate(head) if index < 3 + len(meters) or any(row[index] not in (None, "") for row in rows)]
     cut = [[row[index] for index in keep] for row in rows]
     title = f"{one.case.kernel} {one.case.name}"
-    return f"{title}\n\n{table([head[index] for index in keep], cut, right=['error', 'bound'])}"
+    shown = table([head[index] for index in keep], cut, right=["error", "bound"])
+    if len(shown.split("\n")[1]) > width():
+        shown = table([SHORT.get(head[index], head[index]) for index in keep], cut, right=["error", "bound"])
+    return f"{title}\n\n{shown}"
 
 
 def _array(name: str, rows: Sequence[Row | None]) -> list[Cell]:

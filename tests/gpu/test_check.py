@@ -210,8 +210,11 @@ def test_the_default_cases_cover_what_they_say() -> None:
         assert any(case.instances > 1 for case in mine)
         assert any(case.n % case.rows and case.nk % case.cols for case in mine)
         assert any(case.threads % case.d and case.d % case.threads for case in mine)
+        assert any((case.n, case.d, case.threads) == (64, defaults.D, defaults.THREADS) for case in mine)
+        assert any((case.rows, case.cols) == defaults.TILES[kernel] for case in mine)
     assert {case.dq_pass for case in CASES if case.kernel == "flash2-backward"} == {"shared", "own"}
-    masks = [case.mask.dense() for case in CASES if case.mask is not None]
+    masks = [case.mask.dense() for case in CASES if case.mask is not None and case.rows == defaults.SMALL["rows"]]
+    assert len(masks) == len(defaults.SHAPES)
     assert all(keep.any() and not keep.any(axis=1).all() and not keep.any(axis=0).all() for keep in masks)
 
 
