@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from iosim_reference.pebbling import Graph, Move, Optimum, attention, frontier, least_io, play, product
 from iosim_reference.pebbling.bounds import attention_bounds, product_bounds
+from iosim_reference.pebbling.game import Game
 from iosim_reference.pebbling.reach import expected_states
 from iosim_reference.pebbling.schedules import cheapest, product_orders
 from iosim_reference.pebbling.table import QUICK, SLOW, Attention, Instance, Product, table
@@ -77,6 +78,25 @@ def graphs(draw: st.DrawFn) -> Graph:
 def test_the_optimum_of_a_random_graph_is_that_of_a_plain_search(graph: Graph, spare: int, recompute: bool) -> None:
     memory = graph.least_memory + spare
     assert least_io(graph, memory, recompute=recompute).words == plain_search(graph, memory, recompute)
+
+
+def test_a_copy_is_not_given_up_for_a_computation_that_could_wait() -> None:
+    """A graph that the random ones rarely hit: forcing a computation whose operand has a copy would cost a word more."""
+    reads = ((), (), (0, 1), (0, 1), (2, 3), (0, 4), (2,), (0, 4), (4, 6), (5, 8), (4,))
+    over = ((), (), (), (), (), (), (2,), (), (4,), (5,), (4,))
+    graph = Graph(tuple(f"v{v}" for v in range(11)), reads, over, frozenset({7, 9, 10}))
+    assert least_io(graph, 3, recompute=False).words == plain_search(graph, 3, recompute=False)
+
+
+@given(graph=graphs(), spare=st.integers(0, 1), recompute=st.booleans())
+def test_words_spent_plus_floor_never_fall(graph: Graph, spare: int, recompute: bool) -> None:
+    game = Game(graph, graph.least_memory + spare, recompute)
+    states = game.start()
+    for _ in range(4):
+        promised, after = states.spent + game.floor(states), game.after(states, 1000)
+        assert (after.spent + game.floor(after) >= promised[after.parent]).all()
+        states = after.at(slice(0, 200))
+    assert game.floor(states)[game.finished(states)].sum() == 0
 
 
 @pytest.mark.slow
@@ -322,9 +342,9 @@ def test_what_is_beyond_reach_is_refused_at_once_in_one_line(graph: Graph, memor
 
 def test_a_search_that_grows_beyond_its_limit_stops_and_says_what_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("iosim_reference.pebbling.search.expected_states", lambda *_: 0)
-    with pytest.raises(ValueError, match=r"^stopped at 500 states: the optimum is (\d+) to 45 words; raise the limit$") as error:
+    with pytest.raises(ValueError, match=r"^stopped at .* the optimum is \d+ to 45 words; raise the limit$") as error:
         least_io(product(3, 2, 3), 3, limit=500)
-    assert 21 <= int(str(error.value).split()[7]) <= 45
+    assert 21 < int(str(error.value).split(" to ")[0].split()[-1]) <= 45
 
 
 @pytest.mark.parametrize(("n", "nk", "d"), [(0, 1, 1), (1, 0, 1), (1, 1, -1), (4096, 4096, 64)])
@@ -353,7 +373,9 @@ def test_the_tables_in_the_documentation_are_what_the_code_prints(
     assert f"{table(instance)}\n" in (source_tree / "docs" / "pebbling.md").read_text(encoding="utf-8")
 
 
-ROW = re.compile(r"^\| (\d+) \| (\d+) \| [\w-]+ \| (\d+|beyond reach) \| (\d+|beyond reach) \| (\d+) \| \w+ \dx\d \|$", re.MULTILINE)
+ROW = re.compile(
+    r"^\| (\d+) \| (\d+) \| [\w-]+ \| (\d+|beyond reach|not searched) \| (\d+|beyond reach) \| (\d+) \| \w+ \dx\d \|$", re.MULTILINE
+)
 
 
 @pytest.mark.parametrize("instance", [*QUICK, *SLOW], ids=str)

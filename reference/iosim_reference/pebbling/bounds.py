@@ -48,7 +48,7 @@ def in_force(bounds: Bounds) -> tuple[str, int]:
     """The largest bound and its name; the first where several are equal.
 
     >>> in_force(product_bounds(3, 3, 3, 4))
-    ('compulsory', 27)
+    ('segments', 28)
     """
     return max(bounds.items(), key=lambda bound: bound[1])
 

@@ -7,7 +7,6 @@ none the pebbling in hand is proved to be the cheapest.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -22,6 +21,7 @@ from iosim_reference.pebbling.states import BITS, States, distinct, joined, keys
 
 _BATCH = 20_000
 _WIDTH = 50
+_WAITING = 5  # for each state that may be followed, so many may wait: some 400 bytes in all
 _ANY_COST = 30_000  # words are counted in 16 bits; graphs of 64 vertices spend a few hundred
 
 
@@ -132,21 +132,25 @@ class _Search:
 
     def __init__(self, game: Game, below: int, limit: int) -> None:
         self.game, self.below, self.limit = game, below, limit
-        self.followed = _Followed()
-        self.buckets: defaultdict[int, list[States]] = defaultdict(list)
+        self.followed, self.waiting = _Followed(), _Waiting()
         self.end: States | None = None
 
     def run(self) -> tuple[_Pebbling | None, int]:
         """The cheapest pebbling below, if there is one, and the number of states followed."""
         self._file(self.game.start())
-        while self.buckets and (words := min(self.buckets)) < self.below:
+        while self.waiting.count and (words := self.waiting.least) < self.below:
             first = self.followed.count
-            wave = self.followed.new(distinct(joined(self.buckets.pop(words))))
-            if self.followed.count > self.limit:
-                raise BeyondReach(f"stopped at {self.limit} states: the optimum is {words} to {self.below} words; raise the limit")
+            wave = self.followed.new(self.waiting.taken(words))
+            self._require_room(words)
             for start in range(0, len(wave), _BATCH):
                 self._follow(wave.at(slice(start, start + _BATCH)), first + start)
+                self._require_room(words)
         return (None if self.end is None else _Pebbling(self.game, self.followed.line(self.end))), self.followed.count
+
+    def _require_room(self, words: int) -> None:
+        if self.followed.count > self.limit or self.waiting.count > _WAITING * self.limit:
+            states = f"{self.followed.count:.0e} states followed and {self.waiting.count:.0e} waiting, at a limit of {self.limit:.0e}"
+            raise BeyondReach(f"stopped at {states}: the optimum is {words} to {self.below} words; raise the limit")
 
     def _follow(self, batch: States, first: int) -> None:
         after = distinct(self.game.after(batch, self.below))
@@ -160,7 +164,38 @@ class _Search:
     def _file(self, states: States) -> None:
         words = states.spent + self.game.floor(states)
         for total in np.unique(words[words < self.below]):
-            self.buckets[int(total)].append(states.at(words == total))
+            self.waiting.add(int(total), states.at(words == total))
+
+
+class _Waiting:
+    """The states to be followed, by words spent plus floor; each bucket is sorted out whenever it has doubled."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[int, list[States]] = {}
+        self._sorted: dict[int, int] = {}
+
+    @property
+    def count(self) -> int:
+        """All states in all buckets."""
+        return sum(len(batch) for bucket in self._buckets.values() for batch in bucket)
+
+    @property
+    def least(self) -> int:
+        """The cheapest bucket."""
+        return min(self._buckets)
+
+    def add(self, words: int, states: States) -> None:
+        """More states for one bucket."""
+        bucket = self._buckets.setdefault(words, [])
+        bucket.append(states)
+        if sum(map(len, bucket)) > 2 * self._sorted.get(words, _BATCH):
+            bucket[:] = [distinct(joined(bucket))]
+            self._sorted[words] = max(_BATCH, len(bucket[0]))
+
+    def taken(self, words: int) -> States:
+        """One bucket, each state once, which is empty from now on."""
+        self._sorted.pop(words, None)
+        return distinct(joined(self._buckets.pop(words)))
 
 
 class _Followed:
