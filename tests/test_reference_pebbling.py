@@ -80,12 +80,34 @@ def test_the_optimum_of_a_random_graph_is_that_of_a_plain_search(graph: Graph, s
     assert least_io(graph, memory, recompute=recompute).words == plain_search(graph, memory, recompute)
 
 
-def test_a_copy_is_not_given_up_for_a_computation_that_could_wait() -> None:
-    """A graph that the random ones rarely hit: forcing a computation whose operand has a copy would cost a word more."""
-    reads = ((), (), (0, 1), (0, 1), (2, 3), (0, 4), (2,), (0, 4), (4, 6), (5, 8), (4,))
-    over = ((), (), (), (), (), (), (2,), (), (4,), (5,), (4,))
-    graph = Graph(tuple(f"v{v}" for v in range(11)), reads, over, frozenset({7, 9, 10}))
-    assert least_io(graph, 3, recompute=False).words == plain_search(graph, 3, recompute=False)
+RARE = {
+    "forcing what reads a copied value would cost a word": (
+        ((), (), (0, 1), (0, 1), (2, 3), (0, 4), (2,), (0, 4), (4, 6), (5, 8), (4,)),
+        ((), (), (), (), (), (), (2,), (), (4,), (5,), (4,)),
+        {7, 9, 10},
+        False,
+    ),
+    "a value is stored although it could be computed again": (
+        ((), (0,), (0, 1), (0, 1, 2), (0, 1, 3), (2, 3), (0, 5)),
+        ((), (0,), (), (2,), (0,), (2,), (5,)),
+        {4, 6},
+        True,
+    ),
+    "a value is stored and then written over": (
+        ((), (0,), (1,), (0, 2), (0, 1), (2, 3, 4), (3, 5)),
+        ((), (0,), (1,), (2,), (), (3,), (3,)),
+        {6},
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("reads", "over", "outputs", "recompute"), RARE.values(), ids=RARE)
+def test_what_random_graphs_rarely_hit_is_found_too(
+    reads: tuple[tuple[int, ...], ...], over: tuple[tuple[int, ...], ...], outputs: set[int], recompute: bool
+) -> None:
+    graph = Graph(tuple(f"v{v}" for v in range(len(reads))), reads, over, frozenset(outputs))
+    assert least_io(graph, 3, recompute=recompute).words == plain_search(graph, 3, recompute)
 
 
 @given(graph=graphs(), spare=st.integers(0, 1), recompute=st.booleans())
@@ -216,6 +238,12 @@ def test_the_bounds_of_attention_are_never_below_their_published_forms(n: int, d
     bounds = attention_bounds(n, d, n, memory)
     assert bounds["Saha-Ye"] >= memory * (n * n / (memory**2 / d**2 + 4 * memory) - 1) - 1e-9
     assert bounds["scores"] == product_bounds(n, d, n, memory)["segments"] - n * n + 2 * n * d
+
+
+@pytest.mark.slow
+def test_where_the_bound_on_attention_is_more_than_compulsory_it_holds_too() -> None:
+    bounds, optimum = attention_bounds(2, 2, 4, 3), least_io(attention(2, 2, nk=4), 3, recompute=False)
+    assert bounds["compulsory"] < bounds["scores"] <= optimum.words == 84
 
 
 @pytest.mark.parametrize(("n", "nk", "d", "memories"), [(2, 2, 1, (3, 4, 5)), (1, 2, 2, (3, 4)), (1, 3, 1, (3, 4))])

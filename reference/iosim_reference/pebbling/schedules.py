@@ -18,7 +18,10 @@ Place = Callable[[str, int, int, int], tuple[int, ...]]
 
 
 def product_orders(graph: Graph, n: int, m: int) -> Iterator[Order]:
-    """One tile of C after the other, of every size a x b: inside it the sum over l outside, so that it grows by outer products."""
+    """One tile of C after the other, of every size a x b: inside it the sum over l outside, so that it grows by outer products.
+
+    It takes a b + min(a, b) + 1 words to move n k ceil(m / b) + k m ceil(n / a) + n m, or fewer where operands survive a tile.
+    """
     for a, b in every(range(1, n + 1), range(1, m + 1)):
         yield f"tile {a}x{b}", _sorted(graph, _tile(a, b))
 
@@ -37,7 +40,8 @@ def attention_orders(graph: Graph, n: int, nk: int) -> Iterator[Order]:
 
 
 def _tile(a: int, b: int) -> Place:
-    return lambda _, i, j, l: (i // a, j // b, l, i, j)
+    # The shorter side of the tile is the inner loop: its operands stay while those of the longer one pass.
+    return lambda _, i, j, l: (i // a, j // b, l, j, i) if a <= b else (i // a, j // b, l, i, j)
 
 
 def _queries(a: int, b: int, second: set[str]) -> Place:
