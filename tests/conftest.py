@@ -15,7 +15,7 @@ os.environ["MPLBACKEND"] = "Agg"
 
 # In CI the same commit gives the same verdict; elsewhere every run looks at new examples.
 _IN_CI = bool(os.environ.get("CI"))
-for name, examples in {"default": 60, "thorough": 200, "long": 2000}.items():
+for name, examples in {"default": 25, "thorough": 100, "long": 2000}.items():
     settings.register_profile(
         name,
         max_examples=examples,
