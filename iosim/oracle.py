@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from iosim import dtypes
 from iosim.catalogue import kernel
 from iosim.counts import Counts
 from iosim.errors import BadInput
+from iosim.events import Event
 from iosim.inputs import Values
 from iosim.launch import launch, numbers
 from iosim.memory import Hbm, Machine
@@ -96,7 +97,7 @@ def computed(arrays: dict[str, Hbm], group: int) -> dict[str, Array]:
 
 def replayed_equal(plan: Plan, counts: Counts) -> bool:
     """Whether an independent recount of the trace gives the same words per array and the same peak."""
-    seen = replay(map(asdict, plan.trace()))
+    seen = replay(map(Event.record, plan.trace()))
     found: dict[str, tuple[int, int, int]] = {}
     for name, a in seen.arrays.items():
         tensor = name.partition("[")[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import TextIO
 
 from iosim.events import Event
@@ -27,7 +26,7 @@ def line(event: Event) -> str:
     """An event as one line of JSON."""
     import json
 
-    return json.dumps(asdict(event), separators=(",", ":"))
+    return json.dumps(event.record(), separators=(",", ":"))
 
 
 def write_lines(events: list[Event], out: TextIO | Callable[[str], object]) -> None:
