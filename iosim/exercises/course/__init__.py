@@ -1,0 +1,1 @@
+"""The course: one folder an exercise, each with a single source."""
