@@ -13,9 +13,11 @@ from iosim.published.figures import (
     softmax_accesses,
 )
 from iosim.published.footprints import Tensor, flash_live, mebibytes, pytorch_live
+from iosim.published.mapped import Mapped, MapperPoint, mapper_frontier
 from iosim.published.notes import Note, notes
 
 __all__ = [
-    "Accesses", "BlockPoint", "Cell", "Dataset", "DensityPoint", "Measured", "Note", "Setup", "Tensor", "Traffic", "cells", "figure2_left",
-    "figure2_middle", "figure2_right", "flash_live", "mebibytes", "notes", "pytorch_live", "softmax_accesses", "table", "table7", "tables",
+    "Accesses", "BlockPoint", "Cell", "Dataset", "DensityPoint", "Mapped", "MapperPoint", "Measured", "Note", "Setup", "Tensor", "Traffic",
+    "cells", "figure2_left", "figure2_middle", "figure2_right", "flash_live", "mapper_frontier", "mebibytes", "notes",
+    "pytorch_live", "softmax_accesses", "table", "table7", "tables",
 ]  # fmt: skip
