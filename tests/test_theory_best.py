@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iosim import theory
+from iosim.errors import BadInput
 from iosim.specs import Attention, Blocks, Options
 from iosim.theory import outer_search, plane_search, sides
 from iosim.theory.band import Band
@@ -196,3 +197,18 @@ def test_both_blocks_are_balanced_for_a_million_tokens(kernel: str, options: Opt
 
 def words(kernel: str, problem: Attention, blocks: Blocks, options: Options) -> int:
     return sum(int(term.total) for term in theory.terms(kernel, problem, blocks, options))
+
+
+@pytest.mark.parametrize("power", [26, 28, 30])
+def test_sizes_at_which_the_words_of_small_blocks_overflow_64_bits(power: int) -> None:
+    problem = Attention(n=2**power, d=1024)
+    blocks = theory.choose_blocks("flash2", problem, Capacity(2**24), "best")
+    assert blocks.cols == 1  # as at every size: all room for queries
+    assert blocks.rows == -(-problem.n // -(-problem.n // ((2**24 - 2048) // 2053)))
+    words = sum(array.reads + array.writes for array in theory.predict("flash2", problem, blocks).values())
+    assert words == 2 * problem.n * 1024 * (1 + -(-problem.n // blocks.rows)) + problem.n
+
+
+def test_where_no_blocks_can_be_counted_that_is_said() -> None:
+    with pytest.raises(BadInput, match="64 bits"):
+        theory.choose_blocks("flash2", Attention(n=2**36, d=1024), Capacity(2**20), "best")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from iosim.errors import BadInput
 from iosim.specs import Blocks
 from iosim.theory.band import Band
 from iosim.theory.case import Case
@@ -16,6 +17,7 @@ from iosim.theory.patterns import Pairs
 from iosim.theory.plane_search import PlaneSearch
 from iosim.theory.room import Room, room
 from iosim.theory.sizes import Ints, ceil_div
+from iosim.theory.staircase import MOST
 from iosim.theory.visits import everywhere
 from iosim.units import Capacity
 
@@ -52,7 +54,12 @@ def _uniform(asked: Case, amount: int, space: Room) -> Blocks | None:
     rows, cols = asked.sides(outer, inner)
     terms = asked.terms_of(everywhere(asked.shape, rows, cols, elements=asked.problem.mask is not None))
     tiles = ceil_div(asked.problem.n, rows) * ceil_div(asked.problem.nk, cols)
-    found = np.lexsort(np.broadcast_arrays(asked.bound(rows, cols, space), tiles, sum(term.total for term in terms)))[0]
+    near = sum(np.multiply(term.times, term.words, dtype=float) for term in terms)
+    held = np.flatnonzero(np.broadcast_to(near, np.shape(tiles)) < MOST)
+    if not len(held):
+        raise BadInput("all blocks move more words than 64 bits count safely; ask for a smaller problem")
+    ranked = np.broadcast_arrays(asked.bound(rows, cols, space), tiles, sum(term.total for term in terms))
+    found = held[np.lexsort([key[held] for key in ranked])[0]]
     return Blocks(int(rows[found]), int(cols[found]))
 
 
