@@ -7,6 +7,7 @@ from iosim.inputs import problem_of, random_inputs
 from iosim.masks import BlockMask
 from iosim.memory import Machine
 from iosim.passes import Passes, both
+from iosim.regimes import regime_map
 from iosim.report import Report
 from iosim.run import simulate
 from iosim.specs import Attention, Blocks, Options
@@ -16,7 +17,7 @@ from iosim.units import Capacity, capacity
 
 __all__ = [
     "BACKWARD", "FORWARD", "KERNELS", "Attention", "BadInput", "BlockMask", "Blocks", "Capacity", "Comparison", "IosimError", "Machine",
-    "Options", "Passes", "Report", "SramOverflow", "both", "capacity", "compare", "problem_of", "random_inputs", "simulate", "sweep",
-    "trace",
+    "Options", "Passes", "Report", "SramOverflow", "both", "capacity", "compare", "problem_of", "random_inputs", "regime_map", "simulate",
+    "sweep", "trace",
 ]  # fmt: skip
 __version__ = "0.1.0"

@@ -19,7 +19,7 @@ from iosim import FORWARD, Attention, BadInput, simulate, sweep
 from iosim.cli import main
 from iosim.plots import Figure, bars, curves, write
 from iosim.plots.curves import APART, spread
-from iosim.plots.figures import STYLES
+from iosim.plots.figures import QUIET, STYLES
 
 PROBLEM = Attention(n=512, d=16)
 SIZES = [60, 2048, 4096, 8192]
@@ -44,7 +44,7 @@ def test_one_panel_a_sweep_on_logarithmic_axes() -> None:
     assert "words" in figure.axes[0].get_ylabel()
     for axes, subtitle in zip(figure.axes, ("one", "two"), strict=True):
         written = {text.get_text() for text in axes.texts}
-        assert {*FORWARD, "4Nd, the least", subtitle} == written
+        assert {*FORWARD, "lower bound for all pairs", subtitle} == written
 
 
 def test_the_points_are_the_counts_and_a_gap_where_nothing_fits() -> None:
@@ -70,15 +70,26 @@ def test_overflow_is_dashed_and_hollow() -> None:
     assert hollow == [[float(size) for size, too_much in zip([2048, 4096, 8192, 16384], over, strict=True) if too_much]]
 
 
-def test_the_envelope_is_what_must_move() -> None:
-    axes = curves(sweep(PROBLEM, ["flash2"], n=[256, 512, 1024])).axes[0]
-    bound = [4 * n * 16 for n in (256, 512, 1024)]
-    assert [numbers(line.get_xdata()) for line in axes.lines if numbers(line.get_ydata()) == bound] == [[256, 512, 1024]]
-    assert axes.get_ylim()[0] < 4 * 256 * 16
+@pytest.mark.parametrize("axis", ["n", "sram"])
+def test_the_envelope_is_the_lower_bound_over_either_axis(axis: str) -> None:
+    problem, places = Attention(n=2048, d=4), [256, 512, 1024]
+    records = sweep(problem, ["flash2"], n=places, sram=400) if axis == "n" else sweep(problem, ["flash2"], sram=places)
+    axes = curves(records).axes[0]
+    bound = [record["lower_bound"] for record in records]
+    assert len(set(bound)) == 3
+    assert [numbers(line.get_xdata()) for line in axes.lines if numbers(line.get_ydata()) == bound] == [places]
+    assert axes.get_ylim()[0] < min(number for number in bound if isinstance(number, int))
+    assert "lower bound" in {text.get_text() for text in axes.texts}
+
+
+def test_a_bound_is_drawn_only_where_some_kernel_fits() -> None:
+    records = sweep(Attention(n=512, d=16), ["flash2"], sram=SIZES)
+    drawn = [numbers(line.get_xdata()) for line in curves(records).axes[0].lines if to_hex(line.get_color()) == QUIET]
+    assert drawn == [SIZES[1:]]
 
 
 def test_styles_need_no_colour() -> None:
-    assert set(STYLES) == set(FORWARD)
+    assert set(STYLES) == {*FORWARD, "square-tiles", "square-tiles-backward"}
     assert len({style.marker for style in STYLES.values()}) == len(STYLES)
     assert len({style.colour for style in STYLES.values()}) == len(STYLES)
 

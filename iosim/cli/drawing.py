@@ -13,6 +13,7 @@ from iosim.report import Report
 
 if TYPE_CHECKING:
     from iosim.plots import Figure
+    from iosim.regimes import RegimeMap
 
 
 def bars(reports: Sequence[Report]) -> Figure:
@@ -27,6 +28,20 @@ def curves(made: Sequence[Curve]) -> Figure:
     from iosim import plots
 
     return plots.curves(*(curve.records for curve in made), subtitles=[curve.fixed for curve in made])
+
+
+def bounds(found: RegimeMap) -> Figure:
+    """Counts and lower bounds over M."""
+    from iosim import plots
+
+    return plots.bounds(found)
+
+
+def tile_map(reports: Sequence[Report]) -> Figure:
+    """Words over Br and Bc."""
+    from iosim import plots
+
+    return plots.tile_map(reports)
 
 
 def draw(path: str, figure: Callable[[], Figure]) -> None:

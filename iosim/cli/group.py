@@ -15,6 +15,7 @@ COMMANDS = {
     "run": "One kernel on one problem: values checked against the oracle, words per array, formula beside the count.",
     "curve": "HBM accesses over N and over M, for several kernels.",
     "compare": "All kernels on one problem: counted, predicted, lower bound, error.",
+    "bounds": "The regimes in M: lower bounds, best kernel, crossovers.",
     "explain": "One line per array and direction: the term in symbols, in numbers, and why.",
     "tiles": "What fits in M, who takes what, and what traffic follows.",
     "devices": "The GPUs that --device knows, with the source of every number.",

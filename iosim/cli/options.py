@@ -196,21 +196,21 @@ OPTIONS = {
 SECTIONS = {
     "The problem": (
         "n", "own_n", "nk", "d", "own_d", "dv", "batch", "heads", "kv_heads", "dtype", "scale",
-        "causal", "window", "mask", "block_mask", "dropout", "seed",
+        "causal", "window", "mask", "block_mask", "dropout", "seed", "backward",
     ),
     "The curve": ("over", "lengths", "sizes"),
     "The machine": (
-        "kernels", "own_kernels", "pass_", "sram", "device", "blocks", "tiles", "threads", "overflow", "no_execute",
-        "meters", "arch", "jobs",
+        "kernels", "own_kernels", "rivals", "pass_", "sram", "reach", "device", "blocks", "shown", "tiles", "threads", "overflow",
+        "no_execute", "meters", "arch", "jobs",
     ),
     "Variants of the listings": ("first_pass", "reuse", "softmax", "skip_empty", "no_skip", "accumulator", "dq_pass", "depth", "pack"),
-    "Other questions": ("check", "of", "open_sizes"),
+    "Other questions": ("best", "accounting", "check", "of", "open_sizes"),
     "Output": ("arrays", "json", "csv", "plot", "out", "ptx"),
 }  # fmt: skip
 SIZES = ("n", "nk", "d", "dv", "batch", "heads", "kv_heads", "dtype")
 RULES = ("causal", "window", "mask", "block_mask", "dropout")
 VARIANTS = SECTIONS["Variants of the listings"]
-CAPACITIES = ("sram", "sizes")
+CAPACITIES = ("sram", "sizes", "reach")
 
 
 def takes(*names: str) -> Callable[[F], F]:

@@ -2,84 +2,167 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Unpack
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from iosim.cli.asked import check_variants, plan_of, problem_of
+from iosim.cli import drawing, reading, tiles_best, tiles_frontier, tiles_mapper
+from iosim.cli.asked import check_variants, problem_of
 from iosim.cli.options import RULES, SIZES, VARIANTS, Command, Given, takes
 from iosim.cli.output import Answer, Record, deliver, width
 from iosim.cli.rooms import at_the_peak, listed
 from iosim.cli.run import what_differs
+from iosim.cli.tiles_best import Accountings
+from iosim.cli.tiles_tries import Try, tried
 from iosim.errors import BadInput
 from iosim.plan import BlockChoice
 from iosim.report import Report
-from iosim.run import report
 from iosim.specs import Attention
 from iosim.tables import Cell, described, table
+from iosim.theory.fused_tiles import OF_KERNEL
+from iosim.units import Capacity
+
+if TYPE_CHECKING:
+    from iosim.plots import Figure
 
 RULES_OF_BLOCKS: tuple[BlockChoice, ...] = ("paper", "fit", "best")
+MOST_PANELS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Try:
-    """The blocks that a rule gives a kernel and what follows, or why it gives none."""
+def ends(option: str, text: str) -> tuple[Capacity, ...]:
+    """One size, or the two ends of a range.
 
-    kernel: str
-    rule: str
-    made: Report | None
-    why: str | None = None
-
-    def record(self) -> Record:
-        """The try as a record; what is unknown is None."""
-        known = {"rule": self.rule, "error": self.why}
-        return {**known, "kernel": self.kernel} if self.made is None else {**known, **self.made.record(), "fits": not self.made.overflow}
-
-    def line(self) -> list[Cell]:
-        """The try as a line of the table."""
-        if self.made is None:
-            return [self.kernel, self.rule, None, None, None, "none fit", None]
-        p, blocks = self.made.problem, self.made.blocks
-        tiles = f"{-(-p.n // blocks.rows):,} x {-(-p.nk // blocks.cols):,}"
-        fits = f"{self.made.overflow:,} over" if self.made.overflow else "yes"
-        return [self.kernel, self.rule, str(blocks), tiles, self.made.peak_sram, fits, self.made.total]
+    >>> [str(size) for size in ends("--sram", "1024..65536")]
+    ['1024 words', '65536 words']
+    """
+    if text.count("..") > 1 or ":" in text or "," in text:
+        raise BadInput(f"{option} must be one size or LO..HI such as 1024..65536, not {text!r}")
+    found = tuple(reading.size(option, end) for end in text.split(".."))
+    if len({end.unit for end in found}) > 1:
+        raise BadInput(f"{option} {text} mixes words and bytes; give both ends a suffix, or none")
+    if found[0].amount > found[-1].amount:
+        raise BadInput(f"{option} {text} runs backwards; write {'..'.join(reversed(text.split('..')))}")
+    return found
 
 
 @click.command("tiles", cls=Command)
-@takes(*SIZES, *RULES, "kernels", "sram", "own_blocks", *VARIANTS, "json", "csv")
-def command(**given: Unpack[Given]) -> None:
+@takes(*SIZES, *RULES, "kernels")
+@click.option(
+    "--sram",
+    "reach",
+    metavar="SIZE",
+    default="100KiB",
+    callback=reading.given(ends),
+    help="Capacity M: words, or bytes with a suffix; LO..HI in words with --best.",
+)
+@takes("device", "own_blocks")
+@click.option("--best", is_flag=True, help="Search: the fewest words of all blocks, of powers of two, of divisors; over LO..HI all steps.")
+@click.option(
+    "--accounting",
+    type=click.Choice(("honest", "ideal", "both")),
+    help="With --best, what occupies SRAM: all that is named, or Q K V O S P in tiles and no statistics, as mapping tools have it.",
+)
+@takes(*VARIANTS, "json", "csv", "plot")
+def command(reach: tuple[Capacity, ...], best: bool, accounting: Accountings | None, **given: Unpack[Given]) -> None:
     """Show which blocks each rule chooses, what they need on chip, and what traffic follows.
 
     paper: the printed rule, which does not ask whether they fit; fit: the largest of its shape that really fit; best: the fewest words
-    of all that fit; given: those of --blocks. Who takes the room is shown for given blocks, else for those of fit.
+    of all that fit; given: those of --blocks. Who takes the room is shown for given blocks, else for those of fit. --plot draws the words
+    of all blocks, and the line up to which they fit, for each kernel but block-sparse, whose mask is made for its blocks.
 
     \b
     iosim tiles --sram 49152 --n 4096
     iosim tiles --kernels flash2 --blocks 128x128 --dtype float16
+    iosim tiles --best --kernels flash2 --sram 1024..65536 --accounting both
+    iosim tiles --kernels flash,flash2 --sram 12288 --plot tiles.png
     """
     check_variants(given, given["kernels"])
-    problem = problem_of(given)
+    check(reach, best, accounting, given)
+    asked: Given = {**given, "sram": reach[0]}
+    problem = problem_of(asked)
+    if len(reach) > 1:
+        answer = steps(asked, problem, reach, accounting or "honest")
+    else:
+        answer = searched(asked, problem, accounting or "honest") if best else ruled(asked, problem)
+    deliver(given, answer)
+
+
+def check(reach: Sequence[Capacity], best: bool, accounting: Accountings | None, given: Given) -> None:
+    """Raise :class:`BadInput` for options that do not go together."""
+    many, kernels = len(reach) > 1, given["kernels"]
+    if not best and (many or accounting is not None):
+        raise BadInput(f"tiles {'--sram LO..HI' if many else '--accounting'} searches the fewest words; add --best")
+    if best and given["blocks"] is not None:
+        raise BadInput("tiles --best searches the blocks and --blocks names them; leave one out")
+    if many and given["plot"] is not None:
+        raise BadInput("tiles --plot draws all blocks at one M, not over a range; give one --sram")
+    if many and given["block_mask"] is not None:
+        raise BadInput("tiles --best searches blocks over a range of M, but a block mask is made for its blocks; leave --block-mask out")
+    if accounting in ("ideal", "both") and not set(kernels) & set(OF_KERNEL):
+        raise BadInput(f"the ideal accounting is known for {' and '.join(OF_KERNEL)}, not for {', '.join(kernels)}")
+
+
+def ruled(given: Given, problem: Attention) -> Answer:
+    """The blocks of the rules."""
     tries = [attempt for kernel in given["kernels"] for attempt in tries_of(kernel, given, problem)]
     reports = [attempt.made for attempt in tries if attempt.made is not None]
     if not reports:
         raise BadInput("; ".join(dict.fromkeys(str(attempt.why) for attempt in tries)))
-    failures = [why for made in reports if (why := what_differs(made)) is not None]
     records = [attempt.record() for attempt in tries]
-    deliver(given, Answer(text_of(given, problem, tries), records, records, failed="; ".join(failures) or None))
+    return Answer(text_of(given, problem, tries), records, records, figure(given, reports), failed(reports))
 
 
 def tries_of(kernel: str, given: Given, problem: Attention) -> Iterator[Try]:
     """What each rule gives ``kernel``, and the given blocks, all counted with overflow recorded."""
     own = given.get("blocks")
     for choice in (*RULES_OF_BLOCKS, *([own] if own else [])):
-        rule = choice if isinstance(choice, str) else "given"
-        asked: Given = {**given, "blocks": choice, "overflow": "record"}
-        try:
-            yield Try(kernel, rule, report(plan_of(kernel, asked, problem), execute=False, replay=False))
-        except BadInput as error:
-            yield Try(kernel, rule, None, str(error))
+        yield tried(kernel, choice if isinstance(choice, str) else "given", choice, given, problem)
+
+
+def searched(given: Given, problem: Attention, accounting: Accountings) -> Answer:
+    """The fewest words at one M."""
+    found = [rows for kernel in given["kernels"] if (rows := tiles_best.rows_of(kernel, given, problem, accounting))]
+    records: list[Record] = [tiles_best.record(row, rows[0], problem, given["sram"]) for rows in found for row in rows]
+    reports = [row.made for rows in found for row in rows if row.made is not None]
+    drawn = figure(given, reports)
+    return with_mapper(tiles_best.text_of(given, problem, found), records, problem, [given["sram"]], accounting, drawn, failed(reports))
+
+
+def steps(given: Given, problem: Attention, reach: Sequence[Capacity], accounting: Accountings) -> Answer:
+    """The fewest words over a range of M."""
+    tiles_frontier.check_words(reach, problem)
+    found, why = tiles_frontier.searched(given, problem, reach, accounting)
+    records = [record for one in found for record in one.records(problem)]
+    text = "\n".join([tiles_frontier.text_of(problem, reach, found, width()), *(f"note: {reason}" for reason in why)])
+    return with_mapper(text, records, problem, reach, accounting)
+
+
+def with_mapper(
+    text: str, records: list[Record], problem: Attention, reach: Sequence[Capacity], accounting: Accountings,
+    drawn: Callable[[], Figure] | None = None, wrong: str | None = None,
+) -> Answer:  # fmt: skip
+    """The answer, with the points of a mapping tool where the problem and the accounting are theirs."""
+    rows = [] if accounting == "honest" else tiles_mapper.points(problem, reach)
+    every = [*records, *tiles_mapper.records(rows, problem)]
+    return Answer(f"{text}\n\n{tiles_mapper.text_of(rows, width())}" if rows else text, every, every, drawn, wrong)
+
+
+def failed(reports: Sequence[Report]) -> str | None:
+    """Which counts differ from their closed forms."""
+    return "; ".join(why for made in reports if (why := what_differs(made)) is not None) or None
+
+
+def figure(given: Given, reports: Sequence[Report]) -> Callable[[], Figure] | None:
+    """The map of each kernel whose blocks are free, if a figure is asked for."""
+    if given["plot"] is None:
+        return None
+    free = list({made.kernel: made for made in reports if made.problem.block_mask is None}.values())
+    if not free:
+        raise BadInput("tiles --plot has nothing to draw: no blocks fit, or a mask fixes them; ask for a larger --sram or other --kernels")
+    if len(free) > MOST_PANELS:
+        raise BadInput(f"tiles --plot draws {MOST_PANELS} kernels at most, not {len(free)}; name some with --kernels")
+    return lambda: drawing.tile_map(free)
 
 
 def text_of(given: Given, problem: Attention, tries: list[Try]) -> str:
@@ -87,7 +170,7 @@ def text_of(given: Given, problem: Attention, tries: list[Try]) -> str:
     size = given["sram"]
     shown = "given" if given.get("blocks") else "fit"
     head = ["kernel", "rule", "Br x Bc", "tiles", f"peak SRAM ({size.unit})", "fits", "words moved"]
-    rows = [attempt.line() for attempt in tries]
+    rows = [line(attempt) for attempt in tries]
     for row, above in zip(rows[:0:-1], rows[-2::-1], strict=True):
         row[0] = "" if row[0] == above[0] else row[0]
     reasons = dict.fromkeys(f"note: {attempt.why}" for attempt in tries if attempt.why is not None)
@@ -95,3 +178,12 @@ def text_of(given: Given, problem: Attention, tries: list[Try]) -> str:
     plans = [attempt.made.plan for attempt in tries if attempt.rule == shown and attempt.made is not None]
     lines += ["", f"who takes the room when most is taken, {size.unit}, blocks {shown}:"] if plans else []
     return "\n".join([*lines, *(listed(at_the_peak(plan), f"{plan.kernel:13} ", width()) for plan in plans)])
+
+
+def line(attempt: Try) -> list[Cell]:
+    """A try as a line of the table."""
+    made = attempt.made
+    if made is None:
+        return [attempt.kernel, attempt.rule, None, None, None, attempt.fits, None]
+    tiles = f"{-(-made.problem.n // made.blocks.rows):,} x {-(-made.problem.nk // made.blocks.cols):,}"
+    return [attempt.kernel, attempt.rule, str(made.blocks), tiles, made.peak_sram, attempt.fits, made.total]

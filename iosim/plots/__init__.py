@@ -6,9 +6,11 @@ try:
     from matplotlib.figure import Figure
 
     from iosim.plots.bars import bars
+    from iosim.plots.bounds import bounds
     from iosim.plots.curves import curves
     from iosim.plots.figures import write
+    from iosim.plots.tiles import tile_map
 except Exception as error:  # what is broken is as good as absent
     raise MissingExtra(f"figures need matplotlib, which does not load here ({error}); pip install matplotlib") from error
 
-__all__ = ["Figure", "bars", "curves", "write"]
+__all__ = ["Figure", "bars", "bounds", "curves", "tile_map", "write"]

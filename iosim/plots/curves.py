@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from iosim.errors import BadInput
 from iosim.plots.figures import GRID, INK, QUIET, bare, style
-from iosim.sweep import Record
+from iosim.sweep import Record, least, least_of
 from iosim.units import Capacity
 
 MOST_TICKS = 7
@@ -31,8 +31,9 @@ class Point(NamedTuple):
 def curves(*sweeps: Sequence[Record], subtitles: Sequence[str] = ()) -> Figure:
     """One panel for each of ``sweeps``, as :func:`iosim.sweep` returns them: over M where that varies, else over N.
 
-    Dashed and hollow where overflow was recorded, interrupted where a kernel does not fit. The grey region lies below the words that
-    must move, 4Nd. ``subtitles`` say what each panel holds fixed. Raises :class:`iosim.errors.BadInput` where there is nothing to draw.
+    Dashed and hollow where overflow was recorded, interrupted where a kernel does not fit. The grey region lies below the lower bound,
+    which holds for whoever computes every pair in an SRAM of M. ``subtitles`` say what each panel holds fixed.
+    Raises :class:`iosim.errors.BadInput` where there is nothing to draw.
 
     >>> from iosim import Attention, sweep
     >>> figure = curves(sweep(Attention(n=256, d=64), n=[256, 512, 1024]), sweep(Attention(n=1024, d=64), sram=[8192, 16384]))
@@ -59,7 +60,7 @@ def panel(axes: Axes, sweep: Sequence[Record], subtitle: str) -> None:
     axes.grid(axis="y", which="major", color=GRID, linewidth=0.6)
     ticks(axes, sweep, axis)
     labels = [(words, kernel, style(kernel).colour) for kernel, words in ends.items() if words]
-    label(axes, [*labels, (bounds[-1][1], "4Nd, the least" if plain(sweep) else "the least", QUIET)] if bounds else labels)
+    label(axes, [*labels, (bounds[-1][1], least_of([*ends]), QUIET)] if bounds else labels)
     letter = "N" if axis == "n" else "M"
     axes.set_title(f"HBM accesses over {letter}", loc="left", fontsize=11, fontweight="bold", color=INK, pad=22)
     dashed = "; dashed: overflow recorded" if any(record["overflow"] for record in sweep) else ""
@@ -95,23 +96,16 @@ def curve(axes: Axes, found: Sequence[Point | None], kernel: str) -> int | None:
 
 
 def envelope(axes: Axes, sweep: Sequence[Record], axis: str) -> list[tuple[int, int]]:
-    """Shade what lies below the words that must move, the most that any kernel of a point must, and return it point by point."""
-    bounds: dict[int, int] = {}
-    for record in sweep:
-        if record["lower_bound"] is not None:
-            at = whole(record[axis])
-            bounds[at] = max(bounds.get(at, 0), whole(record["lower_bound"]))
+    """Shade what lies below the lower bound, and return it point by point."""
+    places = sorted({whole(record[axis]) for record in sweep})
+    found = {at: least([record for record in sweep if record[axis] == at]) for at in places}
+    bounds = {at: bound for at, bound in found.items() if bound is not None}
     low = axes.get_ylim()[0]
     floor = min([low, *(bound / 1.6 for bound in bounds.values())])
     axes.plot(list(bounds), list(bounds.values()), color=QUIET, linewidth=1.0)
     axes.fill_between(list(bounds), list(bounds.values()), floor, color="#eeeeee", linewidth=0)
     axes.set_ylim(bottom=floor)
     return list(bounds.items())
-
-
-def plain(sweep: Sequence[Record]) -> bool:
-    """Whether what must move is 4Nd: one head of a square problem without a mask, as far as the records say."""
-    return all(record["lower_bound"] in (None, 4 * whole(record["n"]) * whole(record["d"])) for record in sweep)
 
 
 def ticks(axes: Axes, sweep: Sequence[Record], axis: str) -> None:
@@ -125,17 +119,17 @@ def ticks(axes: Axes, sweep: Sequence[Record], axis: str) -> None:
     axes.set_xlabel("sequence length N" if axis == "n" else f"SRAM capacity M ({'bytes' if in_bytes else 'words'})", color=INK)
 
 
-def label(axes: Axes, labels: Iterable[tuple[int, str, str]]) -> None:
-    """Write (words, text, colour) at the right side, each beside its curve but apart from the others."""
+def label(axes: Axes, labels: Iterable[tuple[float, str, str]], apart: float = APART) -> None:
+    """Write (words, text, colour) at the right side, each beside its curve but ``apart`` from the others, as :func:`spread` does."""
     low, high = (math.log(limit) for limit in axes.get_ylim())
     ordered = sorted(labels)
-    heights = spread([(math.log(words) - low) / (high - low) for words, _, _ in ordered])
+    heights = spread([(math.log(words) - low) / (high - low) for words, _, _ in ordered], apart)
     for height, (_, text, colour) in zip(heights, ordered, strict=True):
         axes.text(1.02, height, text, transform=axes.transAxes, color=colour, fontsize=9, fontweight="bold", va="center")
 
 
-def spread(heights: Sequence[float]) -> list[float]:
-    """Rising heights, moved until they are ``APART``, close ones together around their middle.
+def spread(heights: Sequence[float], apart: float = APART) -> list[float]:
+    """Rising heights, moved until they are ``apart``, close ones together around their middle.
 
     >>> [round(height, 4) for height in spread([0.1, 0.5, 0.5])]
     [0.1, 0.4725, 0.5275]
@@ -143,14 +137,14 @@ def spread(heights: Sequence[float]) -> list[float]:
     groups: list[list[float]] = []
     for height in heights:
         groups.append([height])
-        while len(groups) > 1 and _first(groups[-1]) - _first(groups[-2]) < APART * len(groups[-2]):
+        while len(groups) > 1 and _first(groups[-1], apart) - _first(groups[-2], apart) < apart * len(groups[-2]):
             groups[-2:] = [groups[-2] + groups[-1]]
-    return [_first(group) + APART * place for group in groups for place in range(len(group))]
+    return [_first(group, apart) + apart * place for group in groups for place in range(len(group))]
 
 
-def _first(group: Sequence[float]) -> float:
+def _first(group: Sequence[float], apart: float) -> float:
     """Where the first of a group stands whose middle is the mean of the heights that it wants."""
-    return sum(group) / len(group) - APART * (len(group) - 1) / 2
+    return sum(group) / len(group) - apart * (len(group) - 1) / 2
 
 
 def fixed(sweep: Sequence[Record]) -> str:

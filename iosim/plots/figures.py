@@ -23,6 +23,8 @@ STYLES = {
     "flash": Style("#0072B2", "o"),
     "flash2": Style("#009E73", "^"),
     "block-sparse": Style("#CC79A7", "D"),
+    "square-tiles": Style("#E69F00", "P"),
+    "square-tiles-backward": Style("#56B4E9", "X"),
 }
 OTHER = Style("#555555", "v")
 

@@ -1,0 +1,80 @@
+"""``iosim bounds``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Unpack
+
+import click
+
+from iosim.cli import drawing, reading
+from iosim.cli.asked import check_variants, variants_of
+from iosim.cli.bounds_records import document, rows_of
+from iosim.cli.bounds_text import text_of
+from iosim.cli.options import Command, Given, takes
+from iosim.cli.output import Answer, deliver, width
+from iosim.cli.progress import working
+from iosim.regimes import BlockRule, Place, RegimeMap, known, places, regime_map
+from iosim.specs import Attention
+
+Shown = Literal["best", "paper", "both"]
+
+
+@click.command("bounds", cls=Command)
+@click.option("--n", "n", metavar="ROWS", default="4096", callback=reading.given(reading.rows), help="Query rows N.")
+@takes("nk", "d", "dv", "dtype")
+@click.option("--backward", is_flag=True, help="The backward pass instead of the forward one.")
+@takes("sizes")
+@click.option(
+    "--kernels",
+    "rivals",
+    metavar="NAMES",
+    callback=reading.given(reading.kernels),
+    help="Exact algorithms of papers, joined by commas; all of the pass where not given.",
+)
+@click.option(
+    "--blocks",
+    "shown",
+    type=click.Choice(("best", "paper", "both")),
+    default="both",
+    help="The best of all that fit, those of the papers, whose overflow is recorded, or the map of the best and crossovers of both.",
+)
+@takes("first_pass", "softmax", "dq_pass", "depth", "json", "csv", "plot")
+def command(backward: bool, rivals: tuple[str, ...] | None, shown: Shown, **given: Unpack[Given]) -> None:
+    """Map the regimes of M: lower bounds, the kernel that moves the fewest words, and where another takes its place.
+
+    Without options: N = 4096 and d = 64, from M = d to 4 N d words. Crossovers are exact: they are found by merging the steps in which
+    words fall over M, and every change of sign is told. --device shows what M means on one device, in float16 unless --dtype says else.
+
+    \b
+    iosim bounds --d 128
+    iosim bounds --backward --plot bounds.svg
+    iosim bounds --sram 48KiB,100KiB --d 128
+    """
+    problem = Attention(given["n"], given["d"], nk=given["nk"], dv=given["dv"], dtype=given["dtype"])
+    check_variants(given, rivals or known(backward))
+    with working("mapping"):
+        made = [mapped(problem, rivals, backward, rule, given) for rule in rules_of(shown)]
+    chip = given["device"]
+    found = places(made[0], None if chip is None else [chip])
+    wrong = [row for one in made for row in one.rows if not row.counted]
+    failed = f"{len(wrong)} of {sum(len(one.rows) for one in made)} counts differ from their closed forms" if wrong else None
+    rows = [record for one in made for record in rows_of(one)]
+    deliver(given, Answer(text(made, found), document(made, found), rows, lambda: drawing.bounds(made[0]), failed))
+
+
+def rules_of(shown: Shown) -> tuple[BlockRule, ...]:
+    """The rules of blocks, the one whose map is shown first."""
+    return ("best", "paper") if shown == "both" else (shown,)
+
+
+def mapped(problem: Attention, kernels: Sequence[str] | None, backward: bool, rule: BlockRule, given: Given) -> RegimeMap:
+    """The map under one rule of blocks, at the capacities that are asked for."""
+    sizes = given["sizes"] if given["device"] is None else None
+    options = {name: value for name, value in variants_of(given).items() if isinstance(value, str)}
+    return regime_map(problem, kernels, sram=sizes, backward=backward, blocks=rule, **options)
+
+
+def text(made: Sequence[RegimeMap], found: Sequence[Place]) -> str:
+    """The page, as wide as the terminal lets it be."""
+    return text_of(made, found, width())
