@@ -49,9 +49,8 @@ class Comparison:
 
 def _row(made: Report) -> list[Cell]:
     predicted = sum(moved.reads + moved.writes for moved in made.predicted.values())
-    ratio = None if not made.lower_bound else made.total / made.lower_bound
     room = [made.peak_sram, made.overflow]
-    return [made.kernel, str(made.blocks), made.total, predicted, made.lower_bound, ratio, *room, made.max_error]
+    return [made.kernel, str(made.blocks), made.total, predicted, made.lower_bound, made.total / made.lower_bound, *room, made.max_error]
 
 
 def compare(

@@ -16,6 +16,7 @@ from iosim.roofline import Time, roofline
 from iosim.specs import Attention, Blocks
 from iosim.tables import Cell, described, spell, table
 from iosim.theory import Moved
+from iosim.theory.io_bounds import Bound
 from iosim.units import Capacity
 
 
@@ -26,14 +27,15 @@ class Report:
     ``arrays[name].reads / .writes / .init_writes`` (initialisation is included in writes) and ``predicted[name]``, the closed form of
     each; ``flops.matmul / .elementwise / .exp``; ``values``: the tensors that were computed (O and LSE, or dQ, dK, dV) in the layout of the
     inputs; ``errors`` of each against the float64 oracle, with the ``bounds`` that they must keep (empty where nothing was executed, or no
-    bound is stated for the dtype). ``agreed`` names the roads to the counts and whether each gave the same; ``counts`` holds those of one
+    bound is stated for the dtype). ``floors``: the lower bounds on the words of one head, compulsory first, for the SRAM really used: M, or
+    the peak where that is more. ``agreed`` names the roads to the counts and whether each gave the same; ``counts`` holds those of one
     head. ``time``: the roofline time on ``device``, None without one.
     """
 
     plan: Plan
     counts: Counts
     predicted: dict[str, Moved]
-    lower_bound: int | None
+    floors: tuple[Bound, ...]
     agreed: dict[str, bool]
     notes: tuple[str, ...] = ()
     values: dict[str, NDArray[np.generic]] = field(default_factory=dict)
@@ -45,7 +47,6 @@ class Report:
         times = self.plan.problem.instances
         scaled = {name: Moved(m.reads * times, m.writes * times, m.init_writes * times) for name, m in self.predicted.items()}
         object.__setattr__(self, "predicted", scaled)
-        object.__setattr__(self, "lower_bound", None if self.lower_bound is None else self.lower_bound * times)
 
     @property
     def kernel(self) -> str:
@@ -126,6 +127,21 @@ class Report:
     def write_bytes(self) -> int:
         """Bytes written to HBM."""
         return sum(array.writes * array.itemsize for array in self.arrays.values())
+
+    @property
+    def floor(self) -> Bound:
+        """The largest of ``floors``, of one head."""
+        return max(self.floors, key=lambda bound: bound.words)
+
+    @property
+    def lower_bound(self) -> int:
+        """Words that no schedule of this pass can do without in an SRAM like the one really used."""
+        return self.floor.words * self.problem.instances
+
+    @property
+    def compulsory(self) -> int:
+        """Words that must move in an SRAM of any size: every input that is used in, every output out."""
+        return self.floors[0].words * self.problem.instances
 
     @property
     def bytes(self) -> int:
@@ -220,8 +236,8 @@ class Report:
             "max_error": self.max_error, "error_bound": self.error_bound, "errors": dict(self.errors), "error_bounds": dict(self.bounds),
             "max_lse_error": self.max_lse_error, "lse_error_bound": self.lse_error_bound,
             "predicted_reads": sum(m.reads for m in moved), "predicted_writes": sum(m.writes for m in moved),
-            "predicted_peak_sram": self.plan.predicted_peak(), "lower_bound": self.lower_bound, "agreed": dict(self.agreed),
-            "notes": list(self.notes), **self._timing(),
+            "predicted_peak_sram": self.plan.predicted_peak(), "compulsory": self.compulsory, "lower_bound": self.lower_bound,
+            "lower_bound_name": self.floor.name, "agreed": dict(self.agreed), "notes": list(self.notes), **self._timing(),
         }  # fmt: skip
 
     def _timing(self) -> dict[str, object]:
@@ -263,7 +279,10 @@ class Report:
         return [f"            {self.grid:,} {many} on {self.device.sms} SMs, one an SM at a time"]
 
     def _against_bound(self) -> str:
-        return "" if not self.lower_bound else f", {self.total / self.lower_bound:.2f} times the {self.lower_bound:,} that must move"
+        if self.lower_bound == self.compulsory:
+            return f", {self.total / self.lower_bound:.2f} times the {self.lower_bound:,} that must move"
+        where = "in the SRAM that it takes" if self.overflow else "in this SRAM"
+        return f", {self.total / self.lower_bound:.2f} times the {self.lower_bound:,} that must move {where}"
 
     def _over(self) -> str:
         return f", {self.overflow:,} more than there are: overflow recorded" if self.overflow else ""

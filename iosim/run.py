@@ -16,6 +16,7 @@ from iosim.launch import SUMMED
 from iosim.plan import BlockChoice, Overflow, Plan, make_plan
 from iosim.report import Report
 from iosim.specs import Attention
+from iosim.theory.io_bounds import Bound, backward_bounds, bounds
 from iosim.units import Capacity
 
 Array = NDArray[np.generic]
@@ -93,7 +94,7 @@ def report(
         plan=plan,
         counts=counts,
         predicted=predicted,
-        lower_bound=None if backward else theory.compulsory(plan.problem),
+        floors=floors(plan, counts.peak_sram),
         agreed=agreed,
         notes=(*plan.notes, *notes),
         values={}
@@ -103,6 +104,16 @@ def report(
         bounds={} if run is None else run.bounds(),
         device=device,
     )
+
+
+def floors(plan: Plan, peak: int) -> tuple[Bound, ...]:
+    """The lower bounds on one KV head and its group, compulsory first, in an SRAM of M, or of ``peak`` where that is more.
+
+    An SRAM of so many bytes holds at most as many words as fit of the narrowest type that the bounds are about, that of the inputs.
+    """
+    used = Capacity(max(plan.sram.amount, peak), plan.sram.unit).words(plan.problem.itemsize)
+    known = bounds if kernel(plan.kernel).forward is None else backward_bounds
+    return known(plan.problem, max(used, 1))
 
 
 def in_layout_of(

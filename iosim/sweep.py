@@ -61,6 +61,28 @@ def sweep(
     return records
 
 
+def least(records: Sequence[Record]) -> int | None:
+    """The lower bound at one point of a sweep, whose ``records`` these are; None where no kernel fits.
+
+    It is that of the kernels that compute every pair and keep to M: one that skips pairs, or records its overflow, has a smaller bound of
+    its own. Of a forward and a backward pass it is the smaller one.
+
+    >>> least(sweep(Attention(n=1024, d=64), ["flash2", "block-sparse"], sram=24576))
+    649872
+    """
+    known: dict[object, int] = {}
+    for record in records:
+        bound = record["lower_bound"]
+        if isinstance(bound, int):
+            known[record["pass"]] = max(bound, known.get(record["pass"], 0))
+    return min(known.values(), default=None)
+
+
+def least_of(kernels: Sequence[str]) -> str:
+    """What :func:`least` is called for these ``kernels``: beside others, block-sparse attention may lie below it."""
+    return "lower bound for all pairs" if "block-sparse" in kernels and len(set(kernels)) > 1 else "lower bound"
+
+
 def resized(problem: Attention, n: int) -> Attention:
     """``problem`` with another sequence length; nk follows where it was equal."""
     if n == problem.n:
@@ -89,6 +111,6 @@ def _unfit(name: str, problem: Attention, size: Capacity, why: str) -> Record:
     missing = (
         "block_rows", "block_cols", "reads", "writes", "total", "read_bytes", "write_bytes", "total_bytes", "arrays", "flops",
         "peak_sram", "peak_hbm", "overflow", "max_error", "error_bound", "errors", "error_bounds", "max_lse_error", "lse_error_bound",
-        "predicted_reads", "predicted_writes", "predicted_peak_sram", "lower_bound", "agreed", "notes",
+        "predicted_reads", "predicted_writes", "predicted_peak_sram", "compulsory", "lower_bound", "lower_bound_name", "agreed", "notes",
     )  # fmt: skip
     return {**asked, **dict.fromkeys(missing), "error": why}

@@ -16,7 +16,7 @@ from iosim.cli.findings import sentences, where
 from iosim.cli.reading import lengths, sizes
 from iosim.cli.swept import Curve
 from iosim.errors import BadInput
-from iosim.sweep import Record
+from iosim.sweep import Record, least
 
 
 @pytest.fixture(autouse=True)
@@ -35,12 +35,16 @@ def records(capsys: pytest.CaptureFixture[str], line: str) -> Any:
     return json.loads(answer(capsys, f"{line} --json"))
 
 
-def made_up(**moved: list[int | None]) -> Curve:
-    """A curve over N = 64, 128, ... with these words."""
+def made_up(bound: int = 1, **moved: list[int | None]) -> Curve:
+    """A curve over N = 64, 128, ... with these words, and one lower bound."""
     kernels = tuple(name.replace("_", "-") for name in moved)
     agreed = {"predicted": True}
     rows: list[list[Record]] = [
-        [{"total": total, "overflow": 0, "error": None if total else "it is too large", "agreed": agreed} for total in column]
+        [
+            {"total": total, "overflow": 0, "error": None if total else "it is too large", "agreed": agreed, "pass": "forward"}
+            | {"lower_bound": total and bound}
+            for total in column
+        ]
         for column in zip(*moved.values(), strict=True)
     ]
     points = [(Attention(n=64 << power, d=4), capacity(4096)) for power in range(len(rows))]
@@ -84,7 +88,7 @@ def test_the_text_keeps_to_the_width_of_the_terminal(
     monkeypatch.setenv("COLUMNS", str(columns))
     lines = answer(capsys, "curve").splitlines()
     assert max(map(len, lines)) == columns
-    assert next(line for line in lines if line.startswith("65,536 "))[57:].split()[0] == "|"  # the chart finds room
+    assert next(line for line in lines if line.startswith("65,536 "))[57:].split()[:2] == ["b", "|"]  # the chart finds room
 
 
 def test_a_kernel_that_does_not_fit_is_marked_and_explained_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,12 +182,42 @@ def test_a_kernel_without_a_number_wins_nothing() -> None:
 
 
 def test_the_chart_is_logarithmic() -> None:
-    curve = made_up(flash=[10**4, 10**6, 10**8], flash2=[10**4, 10**5, 10**6])
+    curve = made_up(bound=5000, flash=[10**4, 10**6, 10**8], flash2=[10**4, 10**5, 10**6])
     lines = [line for line in shown(curve, 100).splitlines() if line.startswith((" 64", "128", "256"))]
     assert [line.rindex("f") for line in lines[1:]][1] == 99
     first, second, third = (len(line) for line in lines)
     assert abs((third - second) - (second - first)) <= 1
     assert "*" in lines[0]  # two kernels, one place
+
+
+def test_the_distance_from_the_lower_bound_is_that_of_whoever_moves_fewest() -> None:
+    curve = made_up(bound=4, flash=[8, 10, 12], flash2=[9, 9, 9], block_sparse=[4, 4, 4])
+    assert curve.bounds == [4, 4, 4]
+    assert "The fewest words are 2.00 to 2.25 times the lower bound." in sentences(curve)
+    assert "The fewest words are 2.00 times the lower bound." in sentences(made_up(bound=4, flash=[8, 8]))
+    assert not any("lower bound" in line for line in sentences(made_up(bound=4, block_sparse=[8, 8])))
+
+
+def test_the_bound_is_for_all_pairs_and_for_both_passes() -> None:
+    problem = Attention(n=1024, d=16)
+    dense, sparse, back = (sweep(problem, [name], sram=2048) for name in ("flash2", "block-sparse", "flash2-backward"))
+    forward, fewer, backward = (record["lower_bound"] for record in (*dense, *sparse, *back))
+    assert isinstance(forward, int)
+    assert isinstance(fewer, int)
+    assert isinstance(backward, int)
+    assert fewer < forward < backward
+    assert (least(dense + sparse), least(sparse), least(dense + back), least(back)) == (forward, fewer, forward, backward)
+    assert least(sweep(problem, ["flash2"], sram=[20])) is None
+
+
+def test_a_curve_over_m_shows_a_bound_that_falls_to_what_is_compulsory(capsys: pytest.CaptureFixture[str]) -> None:
+    found = records(capsys, "curve --sram 2048..1048576 --n 4096 --kernels flash2")
+    bounds = [record["lower_bound"] for record in found]
+    assert bounds == sorted(bounds, reverse=True)
+    assert [bound == record["compulsory"] == 4 * 4096 * 64 for bound, record in zip(bounds, found, strict=True)] == [False] * 7 + [True] * 3
+    text = answer(capsys, "curve --sram 2048..1048576 --n 4096 --kernels flash2")
+    assert "| lower bound." in text
+    assert "| lower bound for all pairs." in answer(capsys, "curve --sram 8192,16384 --n 1024 --kernels flash2,block-sparse")
 
 
 def test_every_kernel_has_a_mark_of_its_own_in_the_chart() -> None:

@@ -17,7 +17,7 @@ from iosim.cli import main
 KEYS = {
     "kernel", "n", "nk", "d", "dv", "batch", "heads", "kv_heads", "dtype", "pass", "sram", "sram_unit", "block_rows", "block_cols", "reads",
     "writes", "total", "read_bytes", "write_bytes", "total_bytes", "arrays", "flops", "peak_sram", "peak_hbm", "overflow", "max_error",
-    "predicted_reads", "predicted_writes", "lower_bound",
+    "predicted_reads", "predicted_writes", "compulsory", "lower_bound", "lower_bound_name",
 }  # fmt: skip
 
 

@@ -560,7 +560,7 @@ def test_predicted_words_are_what_a_walk_counts(kernel: str, case: tuple[Attenti
 @given(problems(), options)
 def test_no_forward_kernel_moves_less_than_is_compulsory(kernel: str, case: tuple[Attention, Blocks], options: Options) -> None:
     total = sum(array.reads + array.writes for array in theory.predict(kernel, *case, options).values())
-    assert total >= (theory.compulsory(case[0]) or 0)
+    assert total >= theory.compulsory(case[0])
 
 
 @kernels
@@ -574,5 +574,4 @@ def test_compulsory_words_are_the_rows_that_attend_and_those_attended(case: tupl
     problem, _ = case
     keep = who_may_attend(problem)
     words = keep.any(axis=1).sum() * problem.d + keep.any(axis=0).sum() * (problem.d + problem.dv) + problem.n * problem.dv
-    combined = problem.block_mask is not None and (problem.band is not None or problem.mask is not None)
-    assert theory.compulsory(problem) == (None if combined else words)
+    assert theory.compulsory(problem) == words

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from iosim.cli.findings import sentences, where
 from iosim.cli.swept import Curve
 from iosim.cli.wrapping import wrapped
+from iosim.sweep import least_of
 from iosim.tables import table, words
 
 MARKS = {
@@ -34,8 +35,9 @@ def numbers(curve: Curve) -> str:
     """The words of every kernel at every point, as a table."""
     first = "N" if curve.axis == "n" else f"M ({curve.points[0][1].unit})"
     columns = [[spelled(*both) for both in zip(curve.moved(name), curve.over(name), strict=True)] for name in curve.kernels]
-    head = [first, *curve.kernels, curve.bound]
-    return table(head, list(zip(curve.names, *columns, map(words, curve.bounds), strict=True)), right=head)
+    bounds = [None if bound is None else words(bound) for bound in curve.bounds]
+    head = [first, *curve.kernels, "bound"]
+    return table(head, list(zip(curve.names, *columns, bounds, strict=True)), right=head)
 
 
 def spelled(total: int | None, over: bool) -> str | None:
@@ -46,7 +48,7 @@ def spelled(total: int | None, over: bool) -> str | None:
 def chart(curve: Curve, width: int) -> Iterator[str]:
     """Beside each line of the table, the kernels as marks on a logarithmic axis; the rule of the table is the axis."""
     columns = {MARKS[name]: curve.moved(name) for name in curve.kernels}
-    known = [total for totals in columns.values() for total in totals if total is not None] + curve.bounds
+    known = [total for totals in (*columns.values(), curve.bounds) for total in totals if total is not None]
     low, high = math.log(min(known)), math.log(max(known))
     scale = (width - 1) / ((high - low) or 1)
     yield f"{words(min(known))}{words(max(known)):>{width - len(words(min(known)))}}"
@@ -72,7 +74,7 @@ def legend(curve: Curve, drawn: Sequence[str]) -> list[str]:
         return []
     marks = [f"{MARKS[name]} {name}" for name in curve.kernels]
     several = [f"{SEVERAL} several"] if any(SEVERAL in line for line in drawn) else []
-    return [f"Chart, log scale: {', '.join([*marks, *several])}; {BOUND} what must move."]
+    return [f"Chart, log scale: {', '.join([*marks, *several])}; {BOUND} {least_of(curve.kernels)}."]
 
 
 def remarks(curve: Curve) -> list[str]:

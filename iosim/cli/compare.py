@@ -23,8 +23,8 @@ from iosim.specs import Attention, Blocks
 def command(**given: Unpack[Given]) -> None:
     """Run all kernels on one problem and set them side by side.
 
-    Counted and predicted words, the words that must move, peak SRAM, and how far the values are from the oracle's. A variant applies
-    to the kernels that have it; a kernel that does not fit is listed with the reason. Exits with 1 if two roads disagree.
+    Counted and predicted words, the lower bound, peak SRAM, and how far the values are from the oracle's. A variant applies to the
+    kernels that have it; a kernel that does not fit is listed with the reason. Exits with 1 if two roads disagree.
 
     \b
     iosim compare --n 4096 --sram 192KiB --dtype float16

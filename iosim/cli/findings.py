@@ -16,6 +16,7 @@ def sentences(curve: Curve) -> list[str]:
     if len(exact) > 1:
         lines.append(f"Fewest words among exact kernels: {'; '.join(wins(curve, exact))}.")
         lines += behind(curve, exact)
+    lines += near(curve, exact)
     if len(exact) < len(curve.kernels):
         lines += sparser(curve, exact)
     counted = sum(record["total"] is not None for record in curve.records)
@@ -73,6 +74,15 @@ def behind(curve: Curve, names: Sequence[str]) -> list[str]:
     last = {name: curve.moved(name)[-1] for name in names if name != best and not curve.over(name)[-1]}
     times = [f"{name} moves {total / fewest:#.3g}" for name, total in last.items() if total and fewest]
     return [f"Against {best} at {at(curve, -1)}: {', '.join(times)} times as many words."] if times else []
+
+
+def near(curve: Curve, names: Sequence[str]) -> list[str]:
+    """How far the fewest words are from the lower bound, at the points where they are nearest and farthest."""
+    best = [winner(curve, names, index) for index in range(len(curve.points))]
+    fewest = [None if name is None else curve.moved(name)[index] for index, name in enumerate(best)]
+    times = [f"{total / bound:#.3g}" for total, bound in zip(fewest, curve.bounds, strict=True) if total and bound]
+    ends = dict.fromkeys([min(times, key=float), max(times, key=float)] if times else [])
+    return [f"The fewest words are {' to '.join(ends)} times the lower bound."] if ends else []
 
 
 def sparser(curve: Curve, exact: Sequence[str]) -> list[str]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from iosim import theory
 from iosim.specs import Attention
-from iosim.sweep import Record
+from iosim.sweep import Record, least
 from iosim.tables import described
 from iosim.units import Capacity
 
@@ -55,15 +54,9 @@ class Curve:
         return f"{described(problem).removeprefix(f'n={problem.n} ')}, SRAM {size}, blocks {self.blocks}"
 
     @property
-    def bounds(self) -> list[int]:
-        """The words that whoever computes every pair must move, at each point."""
-        return [(theory.compulsory(problem) or 0) * problem.instances for problem, _ in self.points]
-
-    @property
-    def bound(self) -> str:
-        """What the bound is called: 4Nd where it is just that, of one head."""
-        plain = all(bound == 4 * p.n * p.d * p.instances for (p, _), bound in zip(self.points, self.bounds, strict=True))
-        return "4Nd" if plain and self.points[0][0].instances == 1 else "must move"
+    def bounds(self) -> list[int | None]:
+        """The lower bound at each point, for whoever computes every pair; None where no kernel fits."""
+        return [least(row) for row in self.rows]
 
     @property
     def differing(self) -> int:
