@@ -3,6 +3,7 @@
 from iosim.catalogue import BACKWARD, FORWARD, KERNELS
 from iosim.compare import Comparison, compare
 from iosim.errors import BadInput, IosimError, SramOverflow
+from iosim.formula_check import check_formula
 from iosim.inputs import problem_of, random_inputs
 from iosim.masks import BlockMask
 from iosim.memory import Machine
@@ -17,7 +18,7 @@ from iosim.units import Capacity, capacity
 
 __all__ = [
     "BACKWARD", "FORWARD", "KERNELS", "Attention", "BadInput", "BlockMask", "Blocks", "Capacity", "Comparison", "IosimError", "Machine",
-    "Options", "Passes", "Report", "SramOverflow", "both", "capacity", "compare", "problem_of", "random_inputs", "regime_map", "simulate",
-    "sweep", "trace",
+    "Options", "Passes", "Report", "SramOverflow", "both", "capacity", "check_formula", "compare", "problem_of", "random_inputs",
+    "regime_map", "simulate", "sweep", "trace",
 ]  # fmt: skip
 __version__ = "0.1.0"
