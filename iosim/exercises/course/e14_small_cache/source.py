@@ -55,14 +55,14 @@ def trials(rng: np.random.Generator) -> list[Trial]:
 def even_tiles(rng: np.random.Generator) -> tuple[Attention, Blocks]:
     """Tiles that divide every axis but d."""
     rows, cols = pick(rng, 7, 8), pick(rng, 6, 7)
-    return Attention(2 * rows, pick(rng, 15, 18), nk=2 * cols, dv=2 * cols), Blocks(rows, cols)
+    return Attention(2 * rows, pick(rng, 14, 16), nk=2 * cols, dv=2 * cols), Blocks(rows, cols)
 
 
 def uneven_tiles(rng: np.random.Generator) -> tuple[Attention, Blocks]:
     """No tile divides its axis, that of d_v included; a scale of its own."""
     rows, cols = (int(size) for size in rng.permutation([7, 8]))
     n, nk = rows + pick(rng, 1, rows - 2), 2 * cols + pick(rng, 1, cols - 1)
-    return Attention(n, 20, nk=nk, dv=2 * cols + pick(rng, 1, 3), scale=float(rng.uniform(0.2, 0.9))), Blocks(rows, cols)
+    return Attention(n, pick(rng, 12, 14), nk=nk, dv=2 * cols + pick(rng, 1, 3), scale=float(rng.uniform(0.2, 0.9))), Blocks(rows, cols)
 
 
 def one_tile(rng: np.random.Generator) -> tuple[Attention, Blocks]:
