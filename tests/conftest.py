@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -34,3 +35,13 @@ def source_tree() -> Path:
     if not (root / "iosim").is_dir():
         pytest.skip("needs the source tree; here only the installed wheel is tested")
     return root
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where IOSIM_NO_SKIPS is set everything that tests need has been installed: there a skip is a failure."""
+    report = yield
+    if report.skipped and os.environ.get("IOSIM_NO_SKIPS") and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, though IOSIM_NO_SKIPS is set: {report.longrepr}"
+    return report
