@@ -192,7 +192,7 @@ def test_help_and_version(call: Call) -> None:
     for name in COMMANDS:
         status, out, err = call(f"{name} --help")
         assert (status, err) == (0, "")
-        assert "--sram" in out
+        assert "--sram" in out or name == "exercise"  # where the machine is the exercise's own
         assert f"iosim {name}" in out
 
 

@@ -22,6 +22,7 @@ COMMANDS = {
     "trace": "Every load, store and allocation as JSON lines.",
     "cache": "What least-recently-used caches would move in place of the scratchpad.",
     "paper": "Every published number of the FlashAttention paper, and ours.",
+    "exercise": "Exercises that grade the traffic: a course for students, a grader for teachers.",
     "gpu": "Real CUDA kernels, and what they really move beside the model's counts; no GPU needed.",
 }
 

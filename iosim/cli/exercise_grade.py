@@ -1,0 +1,149 @@
+"""``iosim exercise grade DIR``."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from typing import TYPE_CHECKING, Unpack
+
+import click
+
+from iosim.cli import reading
+from iosim.cli.exercise_asked import exercise_option, seed_option
+from iosim.cli.options import Command, Given, takes
+from iosim.cli.output import Answer, Record, deliver, width
+from iosim.cli.progress import steps
+from iosim.cli.trace import writer
+from iosim.cli.wrapping import wrapped
+from iosim.errors import BadInput, MissingExtra
+from iosim.exercises.catalogue import EXERCISES
+from iosim.exercises.folder import graded_rows, submissions
+from iosim.exercises.parts import many
+from iosim.exercises.rows import Row
+from iosim.exercises.spec import Exercise
+from iosim.exercises.told import MARKS
+from iosim.tables import Cell, table
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+WORTH_A_PROCESS = 8  # submissions; a process takes as long to start
+LONGEST = 40  # signs of a file's name that are shown
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for the beginning of one
+LEGEND = "V values, R memory rules, W words moved: ✔ passed, ✘ not, – not judged"
+FREE = ("file", "student", "reason")  # the columns that a student has a hand in
+
+
+@click.command("grade", cls=Command)
+@click.argument("folder", metavar="DIR")
+@exercise_option
+@seed_option("Grade as in an earlier run; fresh inputs if not given.")
+@click.option(
+    "--jobs", metavar="COUNT", callback=reading.given(reading.whole), help="Processes that grade at the same time; one a CPU if not given."
+)
+@click.option("--dask", metavar="ADDRESS", help="Grade on the Dask cluster whose scheduler is at ADDRESS, such as tcp://10.0.0.1:8786.")
+@click.option("--unprotected", is_flag=True, help="Grade even where submissions cannot be kept from files or, as root, get another user.")
+@takes("json", "csv", "out")
+def command(
+    folder: str, exercise: Exercise | None, again: int | None, jobs: int | None, dask: str | None, unprotected: bool, **given: Unpack[Given]
+) -> None:  # fmt: skip
+    """Grade every submission in DIR and the folders in it: one row each, whatever it is.
+
+    Which exercise a file is for is told by its name or by that of its folder (e08_flash2.py, flash2_alice.py, alice/flash2.py), or by
+    --exercise, for all of them. Submissions run apart, protected by several layers, each of which was tried; nothing that they write is
+    believed. Every row has the seed of its inputs: iosim exercise check FILE --seed SEED shows its verdict again, with the picture.
+
+    \b
+    iosim exercise grade submissions
+    iosim exercise grade submissions --csv --out grades.csv
+    iosim exercise grade submissions --exercise flash2 --jobs 8
+    """
+    if dask is not None and jobs is not None:
+        raise BadInput("--jobs grades on this machine and --dask on a cluster; ask for one of them")
+    run_seed = secrets.randbits(32) if again is None else again
+    found = submissions(folder, None if exercise is None else exercise.name)
+    with nullcontext() if dask is None else cluster(dask) as executor:
+        graded = graded_rows(found, seed=run_seed, jobs=jobs or jobs_for(len(found)), executor=executor, unprotected=unprotected)
+        rows = list(steps(graded, len(found), "grading"))
+    with writer(given["out"]) as out, redirect_stdout(out):
+        deliver(given, Answer(text_of(rows), document(rows), [safe(row.record()) for row in rows]))
+
+
+def jobs_for(count: int) -> int:
+    """As many processes as there are CPUs for this one, but none for too few submissions."""
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cpus, count // WORTH_A_PROCESS))
+
+
+@contextmanager
+def cluster(address: str) -> Iterator[Executor]:
+    """A Dask cluster as an executor."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise MissingExtra("--dask needs dask.distributed: pip install 'iosim[cluster]'") from None
+    try:
+        client = Client(address, timeout=10)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"--dask {address}: no Dask scheduler answers there: {error or type(error).__name__}") from None
+    with client:
+        yield client.get_executor()
+
+
+def document(rows: Sequence[Row]) -> dict[str, object]:
+    """All rows with the verdicts as the students see them, and what holds for the run."""
+    return {"seed": rows[0].run_seed, "rows": [{**row.record(), "verdict": row.told or row.reason} for row in rows]}
+
+
+def safe(row: Record) -> Record:
+    """A row that no spreadsheet takes for a formula, whatever a student has called a file or an exception."""
+    return {name: f"'{value}" if name in FREE and str(value).startswith(FORMULAS) else value for name, value in row.items()}
+
+
+def text_of(rows: Sequence[Row]) -> str:
+    """A line a submission, a line an exercise, and how to do it again."""
+    head = ["file", "exercise", "score", "V", "R", "W", "why"]
+    lines = [line_of(row) for row in rows]
+    before = len(table(head[:-1], [line[:-1] for line in lines]).splitlines()[1]) + 2
+    shown = table(head, [[*line[:-1], clipped(str(line[-1]), width() - before)] for line in lines])
+    summary = table(["exercise", "submissions", "full marks", "mean", "most often"], summaries(rows), width=width())
+    return "\n".join([shown, LEGEND, "", summary, "", *(wrapped(line, width()) for line in said(rows))])
+
+
+def line_of(row: Row) -> list[Cell]:
+    """One submission in the table."""
+    marks = [MARKS[passed] if row.told else "" for passed in (row.values, row.rules, row.words)]
+    score = "–" if row.out_of is None else f"{row.score}/{row.out_of}"
+    if row.out_of == 1:
+        marks[1:] = ["", ""]
+    return [clipped(row.file, LONGEST), row.exercise, score, *marks, row.mistake or row.reason]
+
+
+def summaries(rows: Sequence[Row]) -> list[list[Cell]]:
+    """One line an exercise: how many, how many with full marks, the mean, and the mistake that was made most often."""
+    lines: list[list[Cell]] = []
+    for name in [name for name in EXERCISES if any(row.exercise == name for row in rows)]:
+        mine = [row for row in rows if row.exercise == name]
+        often = Counter(row.mistake for row in mine if row.mistake).most_common(1)
+        mean = sum(row.score for row in mine) / len(mine)
+        told = f"{often[0][0]} ({often[0][1]})" if often else "–"
+        lines.append([name, len(mine), sum(row.passed for row in mine), f"{mean:.2f} of {mine[0].out_of}", told])
+    return lines
+
+
+def said(rows: Sequence[Row]) -> list[str]:
+    """How many there were, the seed, and the protections."""
+    unknown = sum(row.exercise is None for row in rows)
+    layers = dict.fromkeys(", ".join(row.protections) or "nothing" for row in rows if row.told)
+    full = sum(row.passed for row in rows)
+    lines = [f"{many(len(rows), 'submission')}, {full} with full marks. The same inputs again: --seed {rows[0].run_seed}"]
+    lines += [f"{unknown} of them are for no exercise that is known, and in no line of the second table."] if unknown else []
+    return [*lines, *(f"Run apart, under {names}." for names in layers)]
+
+
+def clipped(text: str, most: int) -> str:
+    """So many signs of a text at most."""
+    return text if len(text) <= most else text[: most - 1] + "…"
