@@ -1,5 +1,6 @@
 """iosim: attention that really runs on a model of the HBM/SRAM hierarchy, with every word that moves counted and checked."""
 
+from iosim.animation import MovingPicture, animate
 from iosim.catalogue import BACKWARD, FORWARD, KERNELS
 from iosim.compare import Comparison, compare
 from iosim.errors import BadInput, IosimError, SramOverflow
@@ -18,7 +19,7 @@ from iosim.units import Capacity, capacity
 
 __all__ = [
     "BACKWARD", "FORWARD", "KERNELS", "Attention", "BadInput", "BlockMask", "Blocks", "Capacity", "Comparison", "IosimError", "Machine",
-    "Options", "Passes", "Report", "SramOverflow", "both", "capacity", "check_formula", "compare", "problem_of", "random_inputs",
-    "regime_map", "simulate", "sweep", "trace",
+    "MovingPicture", "Options", "Passes", "Report", "SramOverflow", "animate", "both", "capacity", "check_formula", "compare", "problem_of",
+    "random_inputs", "regime_map", "simulate", "sweep", "trace",
 ]  # fmt: skip
 __version__ = "0.1.0"

@@ -205,7 +205,7 @@ SECTIONS = {
     ),
     "Variants of the listings": ("first_pass", "reuse", "softmax", "skip_empty", "no_skip", "accumulator", "dq_pass", "depth", "pack"),
     "Other questions": ("best", "accounting", "check", "of", "open_sizes"),
-    "Output": ("arrays", "json", "csv", "plot", "out", "ptx"),
+    "Output": ("arrays", "json", "csv", "html", "beside", "source", "plot", "out", "ptx"),
 }  # fmt: skip
 SIZES = ("n", "nk", "d", "dv", "batch", "heads", "kv_heads", "dtype")
 RULES = ("causal", "window", "mask", "block_mask", "dropout")
@@ -266,8 +266,13 @@ def _is_given(ctx: click.Context, name: str) -> bool:
 
 def _kernel(context: click.Context, argument: click.Parameter, text: str | None) -> str:
     if text is None:
-        raise BadInput(f"{context.info_name} needs a kernel: {', '.join(KERNELS)}")
+        raise no_kernel(context)
     return reading.kernel("KERNEL", text)
+
+
+def no_kernel(context: click.Context) -> BadInput:
+    """What a command says that was given no kernel."""
+    return BadInput(f"{context.info_name} needs a kernel: {', '.join(KERNELS)}")
 
 
 kernel_argument = click.argument("kernel", metavar="KERNEL", required=False, callback=_kernel)

@@ -13,8 +13,9 @@ import click
 
 from iosim.cli.asked import MOST_BYTES, MOST_TILES, check_variants, plan_of, problem_of
 from iosim.cli.files import whole_file
-from iosim.cli.options import RULES, SIZES, VARIANTS, Command, Given, kernel_argument, takes
+from iosim.cli.options import RULES, SIZES, VARIANTS, Command, Given, no_kernel, takes
 from iosim.cli.progress import working
+from iosim.cli.trace_html import beside_option, from_option, html_option, kernel_or_none, write_page
 from iosim.errors import BadInput
 from iosim.events import Event
 from iosim.plan import Plan
@@ -22,10 +23,13 @@ from iosim.trace import line
 
 
 @click.command("trace", cls=Command)
-@kernel_argument
+@kernel_or_none
+@html_option
+@beside_option
+@from_option
 @takes(*SIZES, *RULES, "sram", "blocks", "overflow", *VARIANTS, "json", "csv", "out")
-def command(kernel: str, **given: Unpack[Given]) -> None:
-    """Print every event of one head of KERNEL, tile by tile, as JSON lines.
+def command(kernel: str | None, html: str | None, beside: str | None, source: str | None, **given: Unpack[Given]) -> None:
+    """Print every event of one head of KERNEL, tile by tile, as JSON lines; or show them move, with --html.
 
     input and output declare an HBM array; begin and end bracket a tile; load, store and init move a region, box = (start, stop) per
     axis; alloc gives a computed value room; use names a region that an operation read on chip; sram is what is occupied afterwards.
@@ -33,7 +37,21 @@ def command(kernel: str, **given: Unpack[Given]) -> None:
     \b
     iosim trace flash2 --n 8 --d 4 --sram 128 | head
     iosim trace flash --n 256 --out flash.jsonl
+    iosim trace flash2 --html flash2.html
+    iosim trace flash2 --causal --html causal.html --beside dense
+    iosim trace --from flash.jsonl --html flash.html
     """
+    if html is not None:
+        return write_page(kernel, given, html, beside, source)
+    if beside is not None or source is not None:
+        raise BadInput(f"{'--beside' if beside else '--from'} belongs to the page of --html; give --html FILE too")
+    if kernel is None:
+        raise no_kernel(click.get_current_context())
+    print_lines(kernel, given)
+
+
+def print_lines(kernel: str, given: Given) -> None:
+    """Print the events, or write them to a file; raises :class:`BadInput` for more than anybody can keep."""
     check_variants(given, [kernel])
     plan = plan_of(kernel, given, problem_of(given))
     tiles = -(-plan.problem.n // plan.blocks.rows) * -(-plan.problem.nk // plan.blocks.cols)

@@ -1,0 +1,93 @@
+"""``iosim trace --html FILE``: the moving picture of a run, of two, or of a trace in a file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+from click.core import ParameterSource
+
+from iosim.animation.moving import PLENTY, SIDE, SMALL, MovingPicture, from_trace, picture, roomy
+from iosim.cli import reading
+from iosim.cli.asked import check_variants, plan_of, problem_of
+from iosim.cli.files import whole_file
+from iosim.cli.options import Given, no_kernel
+from iosim.cli.progress import working
+from iosim.errors import BadInput
+from iosim.specs import Attention, Blocks
+from iosim.units import Capacity
+
+DENSE, CAUSAL = "dense", "causal"
+
+kernel_or_none = click.argument("kernel", metavar="KERNEL", required=False, callback=reading.given(reading.kernel))
+html_option = click.option(
+    "--html",
+    metavar="FILE",
+    callback=reading.given(reading.output),
+    help="Write one page on which the run moves, playable in any browser; N = 16, d = 4 and 4x4 blocks where not given.",
+)
+beside_option = click.option(
+    "--beside", metavar="KERNEL", help="With --html: a second run beside it, of another kernel, or dense or causal for KERNEL itself."
+)
+from_option = click.option("--from", "source", metavar="TRACE", help="With --html: show a trace that iosim trace wrote, in place of a run.")
+
+
+def write_page(kernel: str | None, given: Given, path: str, beside: str | None, source: str | None) -> None:
+    """Write the page; raises :class:`BadInput` for options that make no page, and for a run or a trace that none can show."""
+    if given["json"] or given["csv"] or given["out"] is not None:
+        raise BadInput("--html writes a page; leave out --json, --csv and --out, or ask for the lines in a command of their own")
+    with working("recording"):
+        found = run(kernel, given, beside) if source is None else traced(kernel, given, beside, source)
+    with whole_file(path) as file:
+        file.write(found.html.encode())
+
+
+def traced(kernel: str | None, given: Given, beside: str | None, source: str) -> MovingPicture:
+    """The picture of a trace in a file."""
+    if kernel is not None or beside is not None:
+        raise BadInput(f"--from {source} shows what that trace tells; leave out {'KERNEL' if kernel else '--beside'}")
+    return from_trace(source, given["sram"] if sram_given(given) else None)
+
+
+def run(kernel: str | None, given: Given, beside: str | None) -> MovingPicture:
+    """The picture of a run, and of a second one if one is asked for; a variant applies to those that have it."""
+    if kernel is None:
+        raise no_kernel(click.get_current_context())
+    small = defaults(given)
+    problem = problem_of(small)
+    asked = [(kernel, problem), *([] if beside is None else [second(kernel, problem, beside)])]
+    check_variants(given, [name for name, _ in asked])
+    if isinstance(small["blocks"], Blocks) and not sram_given(given):
+        small["sram"] = Capacity(roomy([plan_of(one, small, asks, sram=PLENTY) for one, asks in asked]))
+    return picture([plan_of(one, small, asks) for one, asks in asked])
+
+
+def defaults(given: Given) -> Given:
+    """What was given, and sizes that can be seen where they were not: small blocks, unless M says which fit."""
+    small: Given = {**given}
+    if not asked_for("n"):
+        small["n"] = SMALL.n
+    if not asked_for("d"):
+        small["d"] = SMALL.d
+    if not (asked_for("blocks") or sram_given(given)):
+        small["blocks"] = Blocks(*SIDE)
+    return small
+
+
+def second(kernel: str, problem: Attention, beside: str) -> tuple[str, Attention]:
+    """The other run: of a kernel on the same problem, or of the same kernel with or without the causal rule."""
+    if beside not in (DENSE, CAUSAL):
+        return reading.kernel("--beside", beside), problem
+    if problem.causal == (beside == CAUSAL):
+        raise BadInput(f"--beside {beside} shows the same run twice; {'leave out' if beside == CAUSAL else 'give'} --causal")
+    return kernel, replace(problem, causal=beside == CAUSAL)
+
+
+def sram_given(given: Given) -> bool:
+    """Whether the command line says what M is."""
+    return asked_for("sram") or given.get("device") is not None
+
+
+def asked_for(option: str) -> bool:
+    """Whether an option stands on the command line."""
+    return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE

@@ -1,0 +1,370 @@
+"""The recording behind the moving picture: the same events as the trace, on the right lines, with the run's own numbers."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from html import escape, unescape
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iosim import KERNELS, Attention, BadInput, Capacity, animate, simulate, trace
+from iosim.animation import from_trace, limits
+from iosim.animation.limits import MOST_EVENTS, measure
+from iosim.animation.pool import Pool, Sample
+from iosim.animation.recording import Recording, record
+from iosim.animation.steps import KINDS
+from iosim.cli import main
+from iosim.plan import make_plan
+from iosim.trace import line
+
+SMALL = Attention(n=10, nk=14, d=3, dv=2, causal=True)
+SRAM, BLOCKS = 400, (4, 3)
+MOVES = ("load", "store", "init")
+
+
+def recorded(kernel: str, problem: Attention = SMALL, **options: str) -> Recording:
+    return record(make_plan(kernel, problem, SRAM, BLOCKS, None, options))
+
+
+def rows(made: Recording) -> list[tuple[str, str, tuple[str, int, int, int, int, int], int, int]]:
+    """The steps with kinds, lines and things in place of their indices; a computed block's thing is its place on chip."""
+    things, lines = list(made.steps.things), [*made.lines, ""]
+    return [
+        (KINDS[kind], lines[place], things[thing] if KINDS[kind] != "compute" else ("", thing, 0, 0, 0, 0), sram, at)
+        for kind, place, thing, sram, at in made.steps.rows
+    ]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_its_steps_are_the_events_of_the_run(kernel: str) -> None:
+    made = recorded(kernel)
+    steps = [(kind, thing, sram) for kind, _, thing, sram, _ in rows(made) if kind != "compute"]
+    events = [event for event in trace(kernel, SMALL, sram=SRAM, blocks=BLOCKS) if event.kind not in ("input", "output", "scratch", "use")]
+    assert [(kind, sram) for kind, _, sram in steps] == [(event.kind, event.sram) for event in events]
+    for (kind, (name, top, bottom, left, right, words), _), event in zip(steps, events, strict=True):
+        if kind in MOVES:
+            assert (name, ((top, bottom), (left, right)), words) == (event.name, event.box, event.words)
+        elif kind == "alloc":
+            assert (name, bottom - top, right - left, words) == (event.name, event.box[0][1], event.box[1][1], event.words)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_it_moves_is_what_the_report_counts(kernel: str) -> None:
+    report = simulate(kernel, SMALL, sram=SRAM, blocks=BLOCKS)
+    steps = rows(recorded(kernel))
+    for name, array in report.arrays.items():
+        moved = {way: sum(thing[5] for kind, _, thing, *_ in steps if kind == way and thing[0] == name) for way in MOVES}
+        assert (moved["load"], moved["store"] + moved["init"], moved["init"]) == (array.reads, array.writes, array.init_writes)
+    assert max(sram for *_, sram, _ in steps) == report.peak_sram
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_every_step_stands_on_the_line_that_does_it(kernel: str) -> None:
+    signs = {"load": "m.load(", "store": "m.store(", "init": "m.store(", "begin": "for ", "end": "for ", "compute": "="}
+    for kind, text, *_ in rows(recorded(kernel)):
+        if kind == "alloc":
+            assert "m.let(" in text or "m.full(" in text
+        else:
+            assert signs[kind] in text
+    assert any(text for text in recorded(kernel).lines)
+
+
+@pytest.mark.parametrize(("kernel", "functions"), [("flash2", ["flash2", "scores"]), ("standard", ["scores_tiled", "softmax_rows"])])
+def test_the_listing_is_what_the_run_enters_without_docstrings(kernel: str, functions: list[str]) -> None:
+    lines = recorded(kernel).lines
+    assert all(any(text.startswith(f"def {name}(") for text in lines) for name in functions)
+    assert not any('"""' in text or "fmt:" in text for text in lines)
+    assert not any(text.startswith("def softmax_streamed") for text in lines)
+
+
+def played(made: Recording) -> list[tuple[str, dict[str, np.ndarray]]]:
+    """The kind of each step, and what the blocks on chip hold after it."""
+    numbers = np.frombuffer(made.pool.bytes(), "<f4")
+    chip: list[tuple[str, tuple[int, int], np.ndarray]] = []
+    marks: list[int] = []
+    states = []
+    for kind, _, (name, top, bottom, left, right, _), _, at in rows(made):
+        if kind == "begin":
+            marks.append(len(chip))
+        elif kind == "end":
+            del chip[marks.pop() :]
+        elif kind in ("load", "alloc"):
+            shape = bottom - top, right - left
+            chip.append((name, shape, numbers[at : at + shape[0] * shape[1]].reshape(shape)))
+        elif kind == "compute":
+            label, shape, _ = chip[top]
+            chip[top] = label, shape, numbers[at : at + shape[0] * shape[1]].reshape(shape)
+        states.append((kind, {label: data for label, _, data in chip}))
+    return states
+
+
+def test_m_l_and_o_are_those_of_an_online_softmax() -> None:
+    problem = Attention(n=8, nk=9, d=3)
+    made = recorded("flash2", problem)
+    inputs = {name: np.frombuffer(made.pool.bytes(), "<f4")[at:] for name, at in made.held.items()}
+    q, k, v = (inputs[name][: rows * 3].reshape(rows, 3).astype(np.float64) for name, rows in (("Q", 8), ("K", 9), ("V", 9)))
+    scores = q @ k.T / np.sqrt(3)
+    after_tiles = [chip for (kind, chip), (after, _) in pairwise(played(made)) if (kind, after) == ("compute", "end")]
+    assert len(after_tiles) == 2 * 3
+    for place, chip in enumerate(after_tiles):
+        (i, j), seen = divmod(place, 3), slice(0, 3 * (place % 3 + 1))
+        part = scores[4 * i : 4 * i + 4, seen]
+        m = part.max(axis=1, keepdims=True)
+        p = np.exp(part - m)
+        assert j == place % 3
+        np.testing.assert_allclose(chip["m_i"], m, rtol=1e-5)
+        np.testing.assert_allclose(chip["l_i"], p.sum(axis=1, keepdims=True), rtol=1e-5)
+        np.testing.assert_allclose(chip["O_i"], p @ v[seen], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", ["standard", "flash", "flash2", "released", "square-tiles"])
+def test_what_it_stores_last_is_the_output(kernel: str) -> None:
+    made, report = recorded(kernel), simulate(kernel, SMALL, sram=SRAM, blocks=BLOCKS)
+    assert report.output is not None
+    numbers, found = np.frombuffer(made.pool.bytes(), "<f4"), np.full(report.output.shape, np.nan, np.float32)
+    for kind, _, (name, top, bottom, left, right, words), _, at in rows(made):
+        if kind in ("store", "init") and name == "O":
+            found[top:bottom, left:right] = numbers[at : at + words].reshape(bottom - top, right - left)
+    assert np.array_equal(found, report.output)
+
+
+@given(st.integers(0, 40), st.integers(1, 20), st.integers(0, 5), st.integers(1, 6), st.sampled_from([1, 2, 4, 8]), st.integers(1, 8))
+def test_a_sample_keeps_rows_by_their_index_in_the_array(top: int, height: int, left: int, width: int, stride: int, cols: int) -> None:
+    whole = np.arange((top + height) * (left + width), dtype=np.float32).reshape(top + height, left + width)
+    pool = Pool(np.dtype(np.float32), Sample(stride, cols))
+    pool.put(np.full((1, 1), -1, np.float32), 0)
+    at = pool.put(whole[top:, left:], top, left)
+    kept = [whole[row, left : min(cols, left + width)] for row in range(top, top + height) if row % stride == 0]
+    expected = np.concatenate([*kept, np.empty(0, np.float32)])
+    assert np.array_equal(np.frombuffer(pool.bytes(), "<f4")[at : at + expected.size], expected)
+    assert pool.put(whole[top:, left:], top, left) == at
+
+
+def test_a_trace_function_that_was_there_is_there_again() -> None:
+    before = sys.gettrace()
+
+    def mine(*_: object) -> None: ...
+
+    sys.settrace(mine)
+    try:
+        animate("flash2")
+        with_a_picture = sys.gettrace()
+        with pytest.raises(MemoryError):
+            record(make_plan("flash2", SMALL, 20, BLOCKS, None, {}))
+        with_an_error = sys.gettrace()
+    finally:
+        sys.settrace(before)
+    assert with_a_picture is with_an_error is mine
+
+
+ADDRESS = re.compile(r"(?:https?:)?//[a-z0-9]|\bsrc=|@import|url\(", re.IGNORECASE)  # outside the data, whose base64 has slashes
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_page_stands_alone_and_is_small(kernel: str) -> None:
+    page = animate(kernel, beside="flash2").html
+    assert len(page.encode()) < 2_000_000
+    assert ADDRESS.search(re.sub(r'(?<=id="data">)[^<]*', "", page)) is None
+
+
+def test_no_text_can_leave_the_data(tmp_path: Path) -> None:
+    path = tmp_path / "<!--<script>&{{data}}.jsonl"
+    path.write_text("".join(line(event) + "\n" for event in trace("flash2", SMALL, sram=SRAM, blocks=BLOCKS)), encoding="utf-8")
+    page = from_trace(str(path)).html
+    assert path.name not in page
+    assert f"<title>{escape(path.name)} · iosim</title>" in page
+    data = re.search(r'<script type="application/json" id="data">([^<>&]*)</script>', page)
+    assert data is not None
+    assert json.loads(data[1])[0]["name"] == path.name
+
+
+def test_a_notebook_gets_the_page_in_a_frame() -> None:
+    picture = animate("flash2")
+    frame = re.fullmatch(r'<iframe title="flash2" sandbox="allow-scripts" style="[^"]*" srcdoc="([^"]*)"></iframe>', picture._repr_html_())
+    assert frame is not None
+    assert unescape(frame[1]) == picture.html
+
+
+def test_the_smallest_power_of_two_has_room_for_both() -> None:
+    both = animate("flash2", beside="flash-backward").runs
+    peak = max(sram for run in both for _, _, _, sram, _ in run.steps.rows)
+    assert both[0].capacity == both[1].capacity == 256
+    assert 128 < peak <= 256
+
+
+@pytest.mark.parametrize(("n", "blocks"), [(4096, (4, 4)), (2048, (1, 512))])
+def test_too_large_a_run_names_a_smaller_one_that_works(tmp_path: Path, n: int, blocks: tuple[int, int]) -> None:
+    with pytest.raises(BadInput) as told:
+        animate("standard", Attention(n=n, d=8), blocks=blocks, sram=10**6)
+    assert f"{MOST_EVENTS:,}" in str(told.value)
+    advice = str(told.value).rpartition("; ")[2].partition(" shows")[0]
+    assert main(["trace", "standard", *advice.split(), "--html", str(tmp_path / "small.html")]) == 0
+    assert (tmp_path / "small.html").stat().st_size > 10_000
+
+
+def test_the_number_of_events_is_known_before_the_run() -> None:
+    for kernel in ("flash", "standard", "flash2-backward"):
+        plan = make_plan(kernel, SMALL, SRAM, BLOCKS, None, {})
+        assert measure(plan).events == sum(event.kind != "use" for event in plan.trace())
+
+
+def test_a_sample_is_taken_where_not_all_numbers_have_room() -> None:
+    made = record(make_plan("flash2", Attention(n=512, d=64), 10**5, (64, 64), None, {}))
+    assert made.pool.sample.cols == 8
+    assert 0 < made.pool.size < 400_000
+
+
+@pytest.mark.parametrize("kernel", ["square-tiles", "flash", "flash2"])
+def test_a_sampled_run_keeps_the_right_elements_of_ragged_tiles(monkeypatch: pytest.MonkeyPatch, kernel: str) -> None:
+    problem = Attention(n=17, nk=14, d=11, dv=13)
+    monkeypatch.setattr(limits, "MOST_NUMBERS", 1500)
+    made = record(make_plan(kernel, problem, 2000, (3, 5), None, {}))
+    output, (stride, cols) = simulate(kernel, problem, sram=2000, blocks=(3, 5)).output, (made.pool.sample.stride, 8)
+    assert output is not None
+    assert stride > 1
+    numbers, found = np.frombuffer(made.pool.bytes(), "<f4"), np.full(output.shape, np.nan, np.float32)
+    for kind, _, (name, top, bottom, left, right, _), _, at in rows(made):
+        if kind in ("store", "init") and name == "O":
+            kept, width = range(-(-top // stride) * stride, bottom, stride), max(0, min(right, cols) - left)
+            found[kept, left : left + width] = numbers[at : at + len(kept) * width].reshape(len(kept), width)
+    assert np.array_equal(found[::stride, :cols], output[::stride, :cols])
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_every_content_is_recorded(kernel: str) -> None:
+    asked = [recorded(kernel), *([recorded(kernel, first_pass="create")] if "first_pass" in KERNELS[kernel].options else [])]
+    assert all((at >= 0) == (kind not in ("begin", "end")) for made in asked for kind, *_, at in rows(made))
+
+
+def lines(kernel: str = "flash2") -> list[str]:
+    return [line(event) + "\n" for event in trace(kernel, SMALL, sram=SRAM, blocks=BLOCKS)]
+
+
+def refusal(path: Path, text: str) -> str:
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(BadInput) as told:
+        from_trace(str(path))
+    assert "\n" not in str(told.value)
+    return str(told.value)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_trace_from_a_file_moves_the_same(tmp_path: Path, kernel: str) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_text("".join(lines(kernel)), encoding="utf-8")
+    made, run = from_trace(str(path)).runs[0], recorded(kernel)
+    assert [(kind, thing[5], sram) for kind, _, thing, sram, _ in rows(made)] == [
+        (kind, thing[5], sram) for kind, _, thing, sram, _ in rows(run) if kind != "compute"
+    ]
+    assert made.capacity == max(sram for *_, sram, _ in rows(run))
+    assert from_trace(str(path), Capacity(999)).runs[0].capacity == 999
+
+
+@pytest.mark.parametrize("kernel", ["flash2", "flash", "standard"])
+def test_a_trace_that_is_cut_short_anywhere_says_so(tmp_path: Path, kernel: str) -> None:
+    whole = lines(kernel)
+    unmasked = [line(event) + "\n" for event in trace(kernel, Attention(n=10, d=3), sram=SRAM, blocks=BLOCKS)]
+    for kept in [*range(1, len(unmasked), 7), *(number for number, text in enumerate(unmasked) if '"begin"' in text)]:
+        assert "cut short" in refusal(tmp_path / "cut.jsonl", "".join(unmasked[:kept]))
+    assert "cut short in line 9" in refusal(tmp_path / "cut.jsonl", "".join(whole[:9])[:-1])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"sram"', '"chip"', "another version"),
+        ('{"kind"', '{"version":2,"kind"', "another version"),
+        ('"load"', '"fetch"', "another version"),
+        ('"words":', '"words":1', "no event"),
+        ('"times":1', '"times":2', "no event"),
+        ('"name":"K","box":[[0,3]', '"name":"X","box":[[0,3]', "no line declares"),
+        ('"name":"tile","box":[[0,3]]', '"name":"tile","box":[[3,0]]', "no event"),
+        ("{", "[", "no event"),
+    ],
+)
+def test_a_trace_that_is_not_ours_says_so(tmp_path: Path, old: str, new: str, told: str) -> None:
+    text = "".join(lines())
+    assert old in text
+    assert told in refusal(tmp_path / "wrong.jsonl", text.replace(old, new))
+
+
+@pytest.mark.parametrize("text", ["", "\n", "hello\n", "{}\n", "[1]\n", "null\n", '{"kind": 1}\n', "\x00\x01", "9" * 5000 + "\n", "<html>"])
+def test_what_is_no_trace_at_all_says_so(tmp_path: Path, text: str) -> None:
+    assert str(tmp_path / "none.jsonl") in refusal(tmp_path / "none.jsonl", text)
+
+
+WRONG = {
+    "trace": "needs a kernel",
+    "trace --html x.html": "needs a kernel",
+    "trace flash2 --beside flash": "--html",
+    "trace --from t.jsonl": "--html",
+    "trace flash2 --html x.html --json": "--json",
+    "trace flash2 --html x.html --out y": "--out",
+    "trace flash2 --html x.html --beside dense": "--causal",
+    "trace flash2 --html x.html --beside causal --causal": "--causal",
+    "trace flash2 --html x.html --beside flush": "did you mean flash",
+    "trace flash2 --html x.html --from t.jsonl": "leave out KERNEL",
+    "trace --html x.html --from t.jsonl --beside flash": "leave out --beside",
+    "trace --html x.html --from nowhere.jsonl": "nowhere.jsonl",
+    "trace flash2 --html nowhere/x.html": "folder",
+    "trace flash2 --html x.html --sram 60 --blocks 4x4": "would fit",
+    "trace flash2 --html x.html --reuse ideal": "--reuse",
+}
+
+
+@pytest.mark.parametrize("command", WRONG)
+def test_a_wrong_command_gets_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(command.split()) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert WRONG[command] in err
+    assert not (tmp_path / "x.html").exists()
+
+
+def data_of(path: Path) -> list[dict[str, object]]:
+    found = re.search(r'id="data">([^<]*)</script>', path.read_text(encoding="utf-8"))
+    assert found is not None
+    runs = json.loads(found[1])
+    assert isinstance(runs, list)
+    return runs
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("flash2", ["n=16 d=4 float32, blocks 4x4"]),
+        ("flash2 --blocks paper", ["n=16 d=4 float32, blocks"]),
+        ("flash2 --beside flash --n 20", ["n=20 d=4 float32, blocks 4x4"] * 2),
+        ("flash2 --causal --beside dense", ["n=16 d=4 float32 causal, blocks 4x4", "n=16 d=4 float32, blocks 4x4"]),
+        ("flash2 --beside causal", ["n=16 d=4 float32, blocks 4x4", "n=16 d=4 float32 causal, blocks 4x4"]),
+        ("flash2 --sram 300 --n 12", ["n=12 d=4 float32, blocks"]),
+        ("standard --sram 1KiB --dtype float16", ["n=16 d=4 float16, blocks"]),
+    ],
+)
+def test_the_command_writes_the_runs_it_was_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, told: list[str]
+) -> None:
+    path = tmp_path / "page.html"
+    assert main(["trace", *line.split(), "--html", str(path)]) == 0
+    assert capsys.readouterr() == ("", "")
+    runs = data_of(path)
+    assert [str(run["told"])[: len(text)] for run, text in zip(runs, told, strict=True)] == told
+    if "--sram" not in line and "--blocks" not in line:
+        assert {(run["capacity"], run["unit"]) for run in runs} == {(128, "words")}
+
+
+def test_an_option_applies_to_the_kernels_that_have_it() -> None:
+    made = animate("flash", beside="flash2", first_pass="create")
+    assert not any(KINDS[kind] == "init" for run in made.runs for kind, *_ in run.steps.rows)
+    with pytest.raises(BadInput, match="first_pass"):
+        animate("flash2", first_pass="create")
