@@ -1,0 +1,30 @@
+"""``iosim exercise collect DIR``."""
+
+from __future__ import annotations
+
+import click
+
+from iosim.cli.exercise_asked import beside, note
+from iosim.cli.options import Command
+from iosim.cli.output import width
+from iosim.cli.wrapping import wrapped
+from iosim.exercises.export.collect import collect
+
+
+@click.command("collect", cls=Command)
+@click.argument("folder", metavar="DIR")
+@click.option("--out", metavar="DIR", default="collected", help="The folder to make.")
+def command(folder: str, out: str) -> None:
+    """Take the answers out of the notebooks in DIR, exported to otter or nbgrader and handed in, as .py files that grade takes.
+
+    Only what stands in the cells of the answers counts; nothing is run. DIR may be nbgrader's folder submitted.
+
+    \b
+    iosim exercise collect submitted --out answers
+    iosim exercise grade answers
+    """
+    files, without = collect(folder, out)
+    for line in without:
+        note(line)
+    told = f"Wrote {len(files)} answer{'' if len(files) == 1 else 's'} into {beside(out)}."
+    click.echo(wrapped(told if not files else f"{told} Next: iosim exercise grade {beside(out)}", width()))
