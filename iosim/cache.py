@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iosim.errors import BadInput
@@ -14,6 +15,8 @@ from iosim_reference.cache import ORDERS, Moved, Order, Profile, Touches, touche
 __all__ = ["ORDERS", "CacheReplay", "Moved", "Order", "replay_cache", "replay_plan"]
 MOST_TILES = 20_000
 MOST_SPANS = 200_000
+MOST_LOOKUPS = 50_000_000
+_SPAN, _LOOKUP = 20e-6, 0.5e-6  # seconds that one takes, roughly: a span in the pass over all sizes, a look into one set
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +54,10 @@ class CacheReplay:
         return self.profile.moved(whole("the size of a cache", size))
 
     def set_associative(self, size: int) -> Moved:
-        """What a cache of ``size`` words moves whose sets have ``ways`` places; raises :class:`BadInput` where it has no set."""
+        """What a cache of ``size`` words moves whose sets have ``ways`` places; raises :class:`BadInput` where it has no set or takes too long."""
         if whole("the size of a cache", size) < self.ways:
             raise BadInput(f"a cache of {size} words has no set of {self.ways} ways; ask for at least {self.ways} words")
+        require_reach([self], [size])
         return self.touches.set_associative(size, self.ways)
 
     def record(self, size: int) -> dict[str, object]:
@@ -69,7 +73,7 @@ def replay_cache(
 ) -> CacheReplay:  # fmt: skip
     """Replay the trace of one head of ``name`` on ``problem`` under caches; blocks, SRAM and options as for :func:`iosim.simulate`.
 
-    Raises :class:`BadInput` also for more than 20,000 tiles.
+    Raises :class:`BadInput` also for more than 20,000 tiles, or more than 200,000 rows of regions that are touched one by one.
 
     >>> found = replay_cache("flash", Attention(n=64, d=8), sram=2048, blocks=(8, 8), order="first-use")
     >>> found.scratchpad.words, found.lru(4 * 8 * 8).words, found.lru(5 * 8 * 8).words
@@ -87,12 +91,27 @@ def replay_plan(plan: Plan, order: Order = "listing", ways: int = 8) -> CacheRep
     if tiles > MOST_TILES:
         raise BadInput(f"a replay of {tiles:,} tiles takes minutes; ask for at most {MOST_TILES:,}, in larger blocks or of smaller N")
     found = touches(map(_mapping, plan.trace()), order)
-    spans = sum(1 for touch in found.touches for _ in found.spans(touch))
+    spans = sum(found.counted.values())
     if spans > MOST_SPANS:
         raise BadInput(
-            f"this touches {spans:,} rows of regions one by one; ask for at most {MOST_SPANS:,}, in larger blocks or of smaller N"
+            f"this touches {spans:,} rows of regions one by one, in about {_seconds(spans * _SPAN)}; "
+            f"ask for at most {MOST_SPANS:,}, in larger blocks or of smaller N"
         )
     return CacheReplay(plan, order, whole("ways", ways), found, found.lru())
+
+
+def require_reach(replays: Sequence[CacheReplay], sizes: Sequence[int]) -> None:
+    """Raise :class:`BadInput` where set-associative caches of all ``sizes`` take more than 50 million looks into sets together."""
+    lookups = sum(replay.touches.lookups(size, replay.ways) for replay in replays for size in sizes if size >= replay.ways)
+    if lookups > MOST_LOOKUPS:
+        raise BadInput(
+            f"caches in sets would be looked into {lookups:,} times, in about {_seconds(lookups * _LOOKUP)}; "
+            f"ask for at most {MOST_LOOKUPS:,}, in larger blocks, of smaller N, or for fewer or larger sizes"
+        )
+
+
+def _seconds(about: float) -> str:
+    return f"{about:.0f} s" if about < 100 else f"{about / 60:.0f} minutes"
 
 
 def _mapping(event: Event) -> dict[str, object]:

@@ -17,7 +17,7 @@ MOST_CHARACTERS = 500
 DEEPEST = 50
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>[0-9]+(?:\.[0-9]+)?)|(?P<name>[A-Za-z_][A-Za-z_0-9]*)|(?P<sign>\*\*|//|[-+*/%^(),])|(?P<end>$))", re.A
+    r"\s*(?:(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)|(?P<name>[A-Za-z_][A-Za-z_0-9]*)|(?P<sign>\*\*|//|[-+*/%^(),])|(?P<end>$))", re.A
 )
 _PRODUCT = re.compile("|".join(sorted(NAMES, key=len, reverse=True)))
 _TILES = {"Tr": "ceil(N_q/Br)", "Tc": "ceil(N_k/Bc)"}

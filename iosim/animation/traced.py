@@ -88,8 +88,9 @@ def _check_whole(path: str, events: list[Event]) -> None:
         raise BadInput(f"{path} is cut short: {depth} tiles are open after line {len(events)}; {REMEDY}")
     for name, seen in touched.items():
         if kinds[name] != "scratch" and not seen.all():
-            what = "read" if kinds[name] == "input" else "written"
-            raise BadInput(f"{path} is cut short: row {int(np.argmin(seen.all(axis=1)))} of {name} is never {what}; {REMEDY}")
+            row, read = int(np.argmin(seen.all(axis=1))), kinds[name] == "input"
+            masked = ", or a mask leaves it out, which no trace tells: draw the run itself, with iosim trace KERNEL --html FILE" if read else ""
+            raise BadInput(f"{path} is cut short: row {row} of {name} is never {'read' if read else 'written'}{masked or f'; {REMEDY}'}")
 
 
 def _declare(path: str, event: Event, kinds: dict[str, str], touched: dict[str, NDArray[np.bool_]]) -> None:

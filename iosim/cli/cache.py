@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from iosim.cache import ORDERS, CacheReplay, Order, replay_plan
+from iosim.cache import ORDERS, CacheReplay, Order, replay_plan, require_reach
 from iosim.cli import reading
 from iosim.cli.asked import check_variants, plan_of, problem_of
 from iosim.cli.options import RULES, SIZES, VARIANTS, Command, Given, kernel_argument, takes
@@ -60,6 +60,7 @@ def command(
     plan = plan_of(kernel, given, problem_of(given))
     replays = [replay_plan(plan, one, ways) for one in ([order] if order else ORDERS)]
     sizes = sizes_of(plan, replays[0], cache_sizes)
+    require_reach(replays, sizes)
     todo = [(replay, size) for replay in replays for size in sizes]
     rows = [replay.record(size) for replay, size in steps(todo, len(todo), "replaying")]
     with writer(given["out"]) as out, redirect_stdout(out):
@@ -91,6 +92,7 @@ def text_of(plan: Plan, replays: Sequence[CacheReplay], rows: Sequence[dict[str,
         f"{plan.kernel}: {described(plan.problem)}, blocks {plan.blocks} (Br x Bc); words of one head",
         f"scratchpad  reads {pad.reads:,}, writes {pad.writes:,}; holds at most {first.held:,} words of loaded regions at once",
         "caches      least recently used, write back, one word a line, words of HBM arrays alone",
+        "x           words read, over the scratchpad's reads; all x: reads and writes, over both of its",
     ]
     for replay in replays:
         some = [row for row in rows if row["order"] == replay.order]
@@ -99,19 +101,19 @@ def text_of(plan: Plan, replays: Sequence[CacheReplay], rows: Sequence[dict[str,
 
 
 def head(replay: CacheReplay) -> list[str]:
-    """The columns of the table; "x" is what stands before it over what the scratchpad moves."""
-    return ["words", "of held", "LRU reads", "x", "writes", "x", f"{replay.ways}-way reads", "x", "writes", "x"]
+    """The columns of the table; "x" is of the words read and "all x" of reads and writes, over what the scratchpad moves."""
+    return ["words", "of held", "LRU reads", "x", "writes", "all x", f"{replay.ways}-way reads", "x", "writes", "all x"]
 
 
 def line_of(replay: CacheReplay, row: dict[str, object]) -> list[Cell]:
     """One size in the table."""
-    size = row["size"]
+    size, pad = row["size"], replay.scratchpad
     assert isinstance(size, int)
     cells: list[Cell] = [size, size / replay.held]
     for moved in (row["lru"], row["set_associative"]):
         assert isinstance(moved, dict)
-        for way, beside in (("reads", replay.scratchpad.reads), ("writes", replay.scratchpad.writes)):
-            cells += [moved[way], moved[way] / beside if beside else None]
+        reads, writes = moved["reads"], moved["writes"]
+        cells += [reads, reads / pad.reads, writes, (reads + writes) / pad.words]
     return cells
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, NullLocator
-from matplotlib.transforms import blended_transform_factory
+from matplotlib.transforms import Bbox, IdentityTransform, blended_transform_factory
 from numpy.typing import NDArray
 
 from iosim.errors import BadInput
@@ -19,10 +21,12 @@ from iosim.tables import described, words
 from iosim.theory.sizes import Ints
 from iosim.units import Capacity
 
-SHADES = {"small cache": "#fdf3dc", "middle": "#ffffff", "everything fits": "#e6f1f8"}
+SHADES = {"small cache": "#fdf3dc", "middle": "#ffffff", "everything fits": "#e6f1f8", "large cache": "#e6f1f8"}
 BENEATH = "#dcdcdc"
+STRONG, ALONE = "largest bound", "Θ alone, no bound"
 DASHES = ((0, (7, 2)), (0, (1.2, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (3, 1.5)), (0, (9, 2, 1, 2, 1, 2)))  # of the bounds, in their order
-ALONG = (0.14, 0.32, 0.4, 0.23, 0.5)  # where each is named, so that none hides another
+ALONG = np.linspace(0.05, 0.95, 61)  # of the width of a panel: where a bound may be named
+BESIDE, CLEAR = 3.0, 12.0  # points from a line to its name; and from there to others, where more is no better
 POINTS = 300  # of the bounds, which are smooth
 ROOM = 5.0  # above the highest curve, for the names of the regimes: so many times its words
 MOST_TICKS = 9
@@ -44,18 +48,21 @@ def bounds(found: RegimeMap) -> Figure:
     asked = [floors(found.problem, int(m), backward=found.backward) for m in places]
     each = {column[0].name: np.array([bound.words for bound in column], dtype=float) for column in zip(*asked, strict=True)}
     lowest = np.max(list(each.values()), axis=0)
-    figure = Figure(figsize=(9.4, 8.4), layout="constrained")
+    figure = Figure(figsize=(9.8 if found.backward else 9.4, 8.4), layout="constrained")
     panels = figure.subplots(2, 1, sharex=True, height_ratios=[1.8, 1])
     for axes in panels:
         axes.set(xscale="log", yscale="log", xlim=(places[0], places[-1]))
         bare(axes)
         axes.grid(axis="y", which="major", color=GRID, linewidth=0.6)
     traffic(panels[0], found, places, lowest)
-    each_bound(panels[0], found, places, each)
+    thin = each_bound(panels[0], found, places, each)
     distance(panels[1], found, places, lowest)
     for axes in panels:
         shade(axes, found, names=axes is panels[0])
     capacities(panels[1], found, places)
+    figure.draw_without_rendering()  # from here on it is known where things stand
+    for name, line in thin.items():
+        beside(panels[0], line, name)
     return figure
 
 
@@ -73,10 +80,10 @@ def traffic(axes: Axes, found: RegimeMap, places: Ints, lowest: NDArray[np.float
     highest = max(line.get_ydata().max() for line in axes.lines)  # type: ignore[union-attr]  # they are arrays
     axes.set_ylim(lowest[-1] / 3, highest * ROOM)
     axes.fill_between(places, lowest, axes.get_ylim()[0], color=BENEATH, linewidth=0, zorder=1)
-    axes.plot(places, lowest, color=INK, linewidth=2.2, zorder=3)
+    axes.plot(places, lowest, color=INK, linewidth=2.2, zorder=3, label=STRONG)
     axes.text(0.012, 0.02, "no schedule moves fewer words", transform=axes.transAxes, fontsize=9, color=INK, va="bottom", zorder=6)
     turns(axes, found, places)
-    label(axes, [*named(found, ends), (float(lowest[-1]), "largest bound", INK)], apart=0.045)
+    label(axes, [*named(found, ends), (float(lowest[-1]), STRONG, INK)], apart=0.045)
     axes.set_ylabel("words moved, one head", color=INK)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda at, _: words(at)))
     passes, blocks = ("backward" if found.backward else "forward"), {"best": "best blocks", "paper": "the papers' blocks"}[found.rule]
@@ -97,14 +104,14 @@ def dashed(rival: Rival) -> bool:
 def named(found: RegimeMap, ends: Sequence[float]) -> list[tuple[float, str, str]]:
     """The labels of the rivals that fit, beside their last numbers."""
     fitting = [(end, who) for end, who in zip(ends, found.rivals, strict=True) if end]
-    return [(end, short(who.name) + (" (dashed)" if dashed(who) else ""), look(who).colour) for end, who in fitting]
+    return [(end, who.name + (" (dashed)" if dashed(who) else ""), look(who).colour) for end, who in fitting]
 
 
 def short(name: str) -> str:
-    """The name of a rival where the pass is said once for all.
+    """The kernel of the other pass, forward.
 
-    >>> short("square-tiles-backward (one)")
-    'square-tiles (one)'
+    >>> short("flash2-backward")
+    'flash2'
     """
     return name.replace("-backward", "")
 
@@ -131,25 +138,63 @@ def corners(one: Steps, places: Ints) -> Ints:
     return np.asarray(every[(every >= places[0]) & (every <= places[-1])])
 
 
-def each_bound(axes: Axes, found: RegimeMap, places: Ints, each: Mapping[str, NDArray[np.float64]]) -> None:
-    """Every bound where it says something, thin and named; backward the Θ as well, without a constant."""
-    for place, (name, line) in enumerate(each.items()):
-        seen = np.where(line < axes.get_ylim()[0], np.nan, line)
-        axes.plot(places, seen, color=QUIET, linewidth=1.1, linestyle=DASHES[place % len(DASHES)], zorder=2)
-        beside(axes, places, seen, name, ALONG[place % len(ALONG)])
+def each_bound(axes: Axes, found: RegimeMap, places: Ints, each: Mapping[str, NDArray[np.float64]]) -> dict[str, Line2D]:
+    """Every bound where it says something, thin, by its name; backward the Θ as well, without a constant."""
+    thin, styles = dict(each), dict(zip(each, cycle(DASHES), strict=False))
     if found.backward and theta_words(found.problem, 1, backward=True) is not None:
-        alone = np.array([theta_words(found.problem, int(m), backward=True) for m in places], dtype=float)
-        axes.plot(places, alone, color=QUIET, linewidth=1.1, linestyle=(0, (1, 2.5)), zorder=2)
-        beside(axes, places, alone, "Θ alone, no bound", 0.28)
+        thin[ALONE] = np.array([theta_words(found.problem, int(m), backward=True) for m in places], dtype=float)
+    drawn = {}
+    for name, line in thin.items():
+        seen = np.where(line < axes.get_ylim()[0], np.nan, line)
+        style = styles.get(name, (0, (1, 2.5)))
+        (drawn[name],) = axes.plot(places, seen, color=QUIET, linewidth=1.1, linestyle=style, zorder=2, label=name)
+    return drawn
 
 
-def beside(axes: Axes, places: Ints, line: NDArray[np.float64], text: str, along: float) -> None:
-    """Name a line below it, so far along; they fall, so that what stands to the left of a point on one is clear of it."""
-    seen = np.flatnonzero(np.isfinite(line))
-    if len(seen):
-        at = seen[int(len(seen) * along)]
-        name = axes.annotate(text, (places[at], line[at]), (0, -3), textcoords="offset points", fontsize=8, color=QUIET, zorder=6)
-        name.set(ha="right", va="top", bbox={"facecolor": BENEATH, "edgecolor": "none", "pad": 0.8})
+def beside(axes: Axes, line: Line2D, text: str) -> None:
+    """Name a bound beneath the largest one, within the axes, below or above its own line and as clear as can be of all others."""
+    name = axes.text(0, 0, text, transform=IdentityTransform(), fontsize=8, color=QUIET, zorder=6, va="bottom")
+    size, others = name.get_window_extent(), [other for other in axes.lines if other is not line and other.get_linestyle() != "None"]
+    texts = [other.get_window_extent() for other in axes.texts if other is not name]
+    boxes = [box for box in beneath(axes, line, size) if not any(box.overlaps(other) for other in texts)]
+    if not boxes:
+        name.remove()
+        return
+    best = max(boxes, key=lambda box: min([CLEAR * points(axes), *(gap(other, box) for other in others)]))
+    name.set(transform=axes.transAxes, position=axes.transAxes.inverted().transform(best.min))
+
+
+def beneath(axes: Axes, line: Line2D, size: Bbox) -> Iterator[Bbox]:
+    """Where the name of a bound, of such a size, may stand: below its line, then above."""
+    (strong,) = (other for other in axes.lines if other.get_label() == STRONG)
+    room, away = axes.bbox, BESIDE * points(axes)
+    for below in (True, False):
+        for left in room.x0 + ALONG * room.width:
+            low, high = between(line, left, left + size.width)
+            box = Bbox.from_bounds(left, low - away - size.height if below else high + away, size.width, size.height)
+            inside = room.x0 < box.x0 and box.x1 < room.x1 and room.y0 < box.y0
+            if low <= high and inside and box.y1 + away / 2 < between(strong, box.x0, box.x1)[0]:
+                yield box
+
+
+def gap(line: Line2D, box: Bbox) -> float:
+    """How far above or below a box a line passes, in pixels; 0 where it may touch."""
+    low, high = between(line, box.x0, box.x1)
+    return max(0.0, low - box.y1, box.y0 - high)
+
+
+def between(line: Line2D, left: float, right: float) -> tuple[float, float]:
+    """The lowest and the highest that a line is in a range, in pixels; infinity and minus infinity where it is not seen there."""
+    x, y = line.get_transform().transform(np.column_stack([np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float)])).T
+    x, y = x[np.isfinite(y)], y[np.isfinite(y)]
+    ends = [end for end in (left, right) if len(x) and x[0] <= end <= x[-1]]
+    seen = [*y[(left <= x) & (x <= right)].tolist(), *np.interp(ends, x, y).tolist()] if len(x) else []
+    return min(seen, default=np.inf), max(seen, default=-np.inf)
+
+
+def points(axes: Axes) -> float:
+    """The pixels of one point."""
+    return axes.get_figure(root=True).dpi / 72
 
 
 def turns(axes: Axes, found: RegimeMap, places: Ints) -> None:
@@ -161,7 +206,7 @@ def turns(axes: Axes, found: RegimeMap, places: Ints) -> None:
         axes.plot([win.sram], [row.words], "o", markersize=4.5, markerfacecolor="white", markeredgecolor=INK, markeredgewidth=1.1, zorder=7)
     if wins:
         last = wins[-1]
-        text = f"{short(str(last.name))} moves the fewest\nfrom M = {last.sram:,} words on"
+        text = f"{last.name} moves the fewest\nfrom M = {last.sram:,} words on"
         late = share(axes, last.sram) > 0.7
         at, beyond = (last.sram, float(found.row(last.sram).words or 0)), (-12, 95) if late else (26, 34)
         name = axes.annotate(
@@ -184,7 +229,7 @@ def distance(axes: Axes, found: RegimeMap, places: Ints, lowest: NDArray[np.floa
     highest = max(line.get_ydata().max() for line in axes.lines)  # type: ignore[union-attr]  # they are arrays
     axes.set_ylim(0.8, highest * 1.3)
     axes.fill_between(places, 1, 0.8, color=BENEATH, linewidth=0, zorder=1)
-    label(axes, [*named(found, ends), (1.0, "largest bound", INK)], apart=0.08)
+    label(axes, [*named(found, ends), (1.0, STRONG, INK)], apart=0.08)
     axes.yaxis.set_major_locator(FixedLocator(RATIOS))
     axes.yaxis.set_major_formatter(FixedFormatter([f"{ratio:,}" for ratio in RATIOS]))
     axes.yaxis.set_minor_locator(NullLocator())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,8 +15,10 @@ from iosim.plots.figures import GRID, INK, QUIET, Style, bare
 from iosim.tables import words
 
 STYLES = {"listing": Style("#D55E00", "s"), "first-use": Style("#0072B2", "o")}
+HELD = "held"  # the upright line
 NAMES = {"listing": "fetched where the listing loads", "first-use": "fetched at first use"}
-ABOVE = 1.25  # of the highest point: where the axis ends, with room for the names
+ABOVE = 1.06  # of the highest point: where the axis ends
+LINE = 13.0  # points from one line of text above the panel to the next
 
 
 def cliff(replays: Sequence[CacheReplay], sizes: Sequence[int], subtitle: str = "") -> Figure:
@@ -31,25 +34,24 @@ def cliff(replays: Sequence[CacheReplay], sizes: Sequence[int], subtitle: str = 
     """
     if not replays or len(set(sizes)) < 2:
         raise BadInput("there is nothing to draw: give a replay and two sizes or more")
-    figure = Figure(figsize=(8.6, 4.9), layout="constrained")
+    figure = Figure(figsize=(8.6, 5.2), layout="constrained")
     axes = figure.subplots()
     low, high = min(sizes), max(sizes)
     bare(axes)
     for replay in replays:
         steps(axes, replay, low, high)
         marks(axes, replay, sizes)
-    top = ABOVE * max(line.get_ydata().max() for line in axes.lines)  # type: ignore[union-attr]  # they are arrays
-    axes.set(xlim=(low, high), ylim=(0, top))
     scratchpad(axes, replays[0], low, high)
-    label(axes, replays)
+    top = ABOVE * max(max(line.get_ydata()) for line in axes.lines if line.get_gid() != HELD)  # type: ignore[arg-type]  # numbers
+    axes.set(xlim=(low, high), ylim=(0, top))
     axes.grid(axis="y", color=GRID, linewidth=0.6)
     axes.set_xlabel("size of the cache (words)", color=INK)
     axes.set_ylabel("words read from HBM", color=INK)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: f"{at:,.0f}"))
     axes.xaxis.set_major_locator(MaxNLocator(7, integer=True))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda at, _: words(at)))
-    axes.set_title("A cache in place of the scratchpad", loc="left", fontsize=11, fontweight="bold", color=INK, pad=22)
-    axes.text(0, 1.025, subtitle, transform=axes.transAxes, fontsize=9, color=QUIET)
+    axes.yaxis.set_major_locator(MaxNLocator(8, integer=True))
+    above(axes, replays, subtitle)
     return figure
 
 
@@ -68,23 +70,34 @@ def marks(axes: Axes, replay: CacheReplay, sizes: Sequence[int]) -> None:
 
 
 def scratchpad(axes: Axes, replay: CacheReplay, low: int, high: int) -> None:
-    """What the listing's loads read, and how much of it stands on chip at once."""
+    """What the listing's loads read, named to the right of the panel, and how much of it stands on chip at once, named above it."""
     reads, held = replay.scratchpad.reads, replay.held
     axes.plot([low, high], [reads, reads], color=INK, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
-    axes.text(high, reads * 0.97, f"the scratchpad reads {words(reads)}", fontsize=9, color=INK, ha="right", va="top")
-    if low <= held <= high:
-        axes.axvline(held, ymax=0.84, color=QUIET, linewidth=1.0, linestyle=(0, (1, 2)), zorder=1)
-        text = f" the scratchpad holds {held:,} words\n of loaded regions at once"
-        axes.text(held, axes.get_ylim()[1] * 0.03, text, fontsize=9, color=QUIET, va="bottom")
-
-
-def label(axes: Axes, replays: Sequence[CacheReplay]) -> None:
-    """Name the orders above the highest point, with the size from which each is harmless, and the two kinds of cache."""
-    for place, replay in enumerate(replays):
-        text = f"{NAMES[replay.order]}: as the scratchpad from {replay.enough:,} words on"
-        colour = STYLES[replay.order].colour
-        axes.text(
-            0.99, 0.97 - 0.06 * place, text, transform=axes.transAxes, fontsize=9, color=colour, fontweight="bold", ha="right", va="top"
+    text, inside = f"the scratchpad\nreads {words(reads)}", low <= held <= high
+    axes.annotate(
+        text if inside else f"{text},\nholds {held:,}", (1, reads), (6, 0), xycoords=axes.get_yaxis_transform(),
+        textcoords="offset points", fontsize=9, color=INK, va="center",
+    )  # fmt: skip
+    if inside:
+        axes.axvline(held, color=QUIET, linewidth=1.0, linestyle=(0, (1, 2)), zorder=1, gid=HELD)
+        side: Literal["left", "right"] = "left" if held <= (low + high) / 2 else "right"
+        name = f"the scratchpad holds {held:,} words of loaded regions at once"
+        axes.annotate(
+            name, (held, 1), (0, 4), xycoords=axes.get_xaxis_transform(), textcoords="offset points", fontsize=9, color=QUIET, ha=side
         )
+
+
+def above(axes: Axes, replays: Sequence[CacheReplay], subtitle: str) -> None:
+    """The title, and below it the kinds of cache and the orders, with the size from which each is harmless."""
+    orders = [
+        (f"{NAMES[replay.order]}: as the scratchpad from {replay.enough:,} words on", STYLES[replay.order].colour) for replay in replays
+    ]
     kinds = f"line: fully associative; hollow: {replays[0].ways} ways"
-    axes.text(1, 1.025, kinds, transform=axes.transAxes, fontsize=9, color=QUIET, ha="right")
+    for place, (text, colour) in enumerate(reversed([(subtitle, QUIET), (kinds, QUIET), *orders]), start=1):
+        weight = "normal" if colour == QUIET else "bold"
+        axes.annotate(
+            text, (0, 1), (0, 8 + LINE * place), xycoords="axes fraction", textcoords="offset points", fontsize=9, color=colour,
+            fontweight=weight,
+        )  # fmt: skip
+    pad = 16 + LINE * (len(orders) + 3)
+    axes.set_title("A cache in place of the scratchpad", loc="left", fontsize=11, fontweight="bold", color=INK, pad=pad)

@@ -49,6 +49,14 @@ class Row:
         return None if self.plan is None else max(0, self.plan.predicted_peak() - self.sram)
 
     @property
+    def tiles(self) -> int:
+        """How many tiles the blocks cut Q and K into, along both: the time that counting takes grows with these."""
+        if self.plan is None:
+            return 0
+        problem, blocks = self.plan.problem, self.plan.blocks
+        return -(-problem.n // blocks.rows) + -(-problem.nk // blocks.cols)
+
+    @property
     def counted(self) -> bool:
         """Whether the listing, run on the machine, moves these words; where nothing fits there is nothing to run."""
         return self.plan is None or self.words == sum(moved.reads + moved.writes for moved in self.plan.count().arrays.values())
@@ -134,7 +142,8 @@ def regime_map(
     """What the best of some kernels moves over M, beside the largest lower bound, and where the best changes.
 
     ``kernels``: exact algorithms of papers, forward or ``backward``; None: all of them. ``sram``: the capacities of the rows, bytes being
-    taken to hold elements of Q's type; None: powers of two from d to 4Nd, d², Nd and wherever another kernel begins to be best.
+    taken to hold elements of Q's type; None: powers of two from d to 4Nd, or to where the last kernel first fits or begins to be best, d²,
+    Nd and wherever another kernel begins to be best.
     ``blocks``: those that move the fewest words of all that fit, or those of the papers, whose overflow is recorded. ``options`` apply to
     the kernels that have them. Everything is in words of one head. Raises :class:`BadInput` for a problem with a mask or with heads that
     share K and V, for one that is too large to count in 64 bits, for kernels that are not exact or do other passes, and for a capacity of
@@ -168,7 +177,8 @@ def _places(found: RegimeMap) -> list[int]:
     """The capacities of the rows where none are named."""
     small, middle, _ = found.regimes
     low, high = found.problem.d.bit_length() - 1, (4 * (middle.stop or small.start)).bit_length()
-    powers = [2**power for power in range(low, high)]
+    last = max(*found.least.values(), *(win.sram for win in found.leaders()))
+    powers = [2**power for power in range(low, max(high, (last - 1).bit_length() + 1))]
     turns = [win.sram for win in found.leaders() if powers[0] <= win.sram <= powers[-1]]
     return sorted({*powers, found.problem.d**2, middle.stop or 1, *turns})
 

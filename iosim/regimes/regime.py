@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 from iosim.specs import Attention
+from iosim.theory import smallest_sram
 from iosim.theory.io_bounds import BACKWARD_GROWTH, FORWARD_GROWTH, TOUCHED, Bound, backward_bounds, bounds
 
 
@@ -30,10 +31,11 @@ class Regime:
 
 
 def regimes(problem: Attention, *, backward: bool = False) -> tuple[Regime, Regime, Regime]:
-    """The small cache (M < d²), the middle, and from M = Nd words on the cache in which everything fits.
+    """The small cache (M < d²), the middle, and from M = Nd words on the cache in which everything fits, or nearly.
 
     d is the width of Q and K, N the shorter of the two sequences; where N <= d the middle is empty. The theorems are for N_k = N and
-    d_v = d; where these differ, so do their constants at most.
+    d_v = d; where these differ, so do their constants at most. Where d_v > d, or Nd words hold no blocks of flash2, the last one is
+    called a large cache instead: not everything fits.
 
     >>> [(one.name, one.start, one.stop) for one in regimes(Attention(n=4096, d=64))]
     [('small cache', 1, 4096), ('middle', 4096, 262144), ('everything fits', 262144, None)]
@@ -47,8 +49,14 @@ def regimes(problem: Attention, *, backward: bool = False) -> tuple[Regime, Regi
     return (
         Regime("small cache", f"M < {below}", 1, small, thetas[0], f"square-tiles{end}", source),
         Regime("middle", f"d² ≤ M < {rows}", small, all_fits, thetas[1], f"flash{end}", source),
-        Regime("everything fits", f"M ≥ {rows}", all_fits, None, thetas[2], f"flash2{end}", TOUCHED),
+        Regime(_largest(problem, all_fits), f"M ≥ {rows}", all_fits, None, thetas[2], f"flash2{end}", TOUCHED),
     )
+
+
+def _largest(problem: Attention, edge: int) -> str:
+    """What a cache of ``edge`` = Nd words and more is called."""
+    holds = problem.dv <= problem.d and edge >= smallest_sram("flash2", problem)
+    return "everything fits" if holds else "large cache"
 
 
 def floors(problem: Attention, sram: int, *, backward: bool = False) -> tuple[Bound, ...]:

@@ -18,20 +18,18 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Literal
 
-import numpy as np
-
 from iosim_reference.replay import ReplayError
 
 Order = Literal["listing", "first-use"]
 Box = tuple[tuple[int, int], ...]
-Atom = tuple[int, int]  # a number and its words
+Span = tuple[int, int]  # addresses, from the first to before the last
 ORDERS: tuple[Order, ...] = ("listing", "first-use")
 
 _DECLARE, _MOVE, _OTHER = ("input", "output", "scratch"), ("load", "use", "store", "init"), ("begin", "end", "alloc")
@@ -69,7 +67,7 @@ class _Array:
         return math.prod(self.shape[1:])
 
 
-@dataclass(slots=True)
+@dataclass
 class Touches:
     """A trace as a cache sees it.
 
@@ -80,6 +78,7 @@ class Touches:
     touches: list[Touch]
     scratchpad: Moved
     held: int
+    known: dict[tuple[int, int], Moved] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def lru(self) -> Profile:
         """What fully associative caches of every size move, from one pass (stack distances; Mattson et al. 1970)."""
@@ -90,15 +89,34 @@ class Touches:
 
         Raises :class:`ValueError` where the cache has no set.
         """
+        sets = self._sets(size, ways)
+        if (size, ways) not in self.known:
+            for touch in self.touches:
+                for span in self.spans(touch):
+                    sets.touch(span, touch.writes)
+            self.known[size, ways] = sets.end()
+        return self.known[size, ways]
+
+    def lookups(self, size: int, ways: int = 8) -> int:
+        """What that takes: how often some set is looked into. Sets that fare alike count as one."""
+        return self._sets(size, ways).lookups(self.counted)
+
+    @cached_property
+    def counted(self) -> Mapping[Span, int]:
+        """How often each span is touched."""
+        regions = Counter((touch.name, touch.box) for touch in self.touches)
+        counted: Counter[Span] = Counter()
+        for (name, box), times in regions.items():
+            for span in self.spans(Touch(name, box, writes=False)):
+                counted[span] += times
+        return counted
+
+    def _sets(self, size: int, ways: int) -> _Sets:
         if ways < 1 or size < ways:
             raise ValueError(f"a cache of {size} words has no set of {ways} ways")
-        spans = [(start, stop, touch.writes) for touch in self.touches for start, stop in self.spans(touch)]
-        sets = _Sets(size // ways, ways, {end for start, stop, _ in spans for end in (start, stop)})
-        for start, stop, writes in spans:
-            sets.touch(start, stop, writes)
-        return sets.end()
+        return _Sets(size // ways, ways, self.counted)
 
-    def spans(self, touch: Touch) -> Iterator[tuple[int, int]]:
+    def spans(self, touch: Touch) -> Iterator[Span]:
         """The addresses of a region, as (start, stop), row by row."""
         array, (rows, cols) = self.arrays[touch.name], _sides(touch.box)
         if cols == (0, array.cols):
@@ -352,35 +370,54 @@ class _Stack:
 class _Sets:
     """A set-associative cache. Sets are independent, and those between the ends of two regions fare alike: one stands for all of them."""
 
-    def __init__(self, sets: int, ways: int, ends: Iterable[int]) -> None:
-        self.sets, self.now, self.reads, self.writes = sets, 0, 0, 0
-        self.cuts = sorted({0, sets, *(end % sets for end in ends)})
-        self.alike = np.diff(self.cuts)
-        self.lines = np.arange(len(self.alike))
-        self.tags = np.full((len(self.alike), ways), -1, np.int64)
-        self.used = np.zeros_like(self.tags)
-        self.dirty = np.zeros(self.tags.shape, np.bool_)
+    def __init__(self, sets: int, ways: int, spans: Mapping[Span, int]) -> None:
+        self.sets, self.ways, self.reads, self.writes = sets, ways, 0, 0
+        self.cuts = sorted({0, sets, *(end % sets for span in spans for end in span)})
+        self.alike = [after - before for before, after in pairwise(self.cuts)]
+        self.places = [OrderedDict[int, bool]() for _ in self.alike]  # tags, the one touched last behind the others, and whether dirty
+        self.turns: dict[Span, list[tuple[int, int, int]]] = {}
 
-    def touch(self, start: int, stop: int, writes: bool) -> None:
-        """Touch the addresses from ``start`` to before ``stop``, in rising order, a turn of the sets at a time."""
+    def lookups(self, spans: Mapping[Span, int]) -> int:
+        """How often a set that stands for others is looked into when every span is touched as many times as is said."""
+        return sum(times * self.looks(*span) for span, times in spans.items())
+
+    def looks(self, start: int, stop: int) -> int:
+        (full, end), (before, first) = divmod(stop, self.sets), divmod(start, self.sets)
+        return (full - before) * len(self.alike) + bisect_left(self.cuts, end) - bisect_left(self.cuts, first)
+
+    def touch(self, span: Span, writes: bool) -> None:
+        """Touch the addresses of ``span``, in rising order, a turn of the sets at a time."""
+        if span not in self.turns:
+            self.turns[span] = list(self.turns_of(*span))
+        for first, last, tag in self.turns[span]:
+            self.turn(first, last, tag, writes)
+
+    def turns_of(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+        """The sets that share a tag, from the first to before the last, and that tag."""
         while start < stop:
             end = min(stop, (start // self.sets + 1) * self.sets)
             first = start % self.sets
-            self.turn(slice(bisect_left(self.cuts, first), bisect_left(self.cuts, first + end - start)), start // self.sets, writes)
+            yield bisect_left(self.cuts, first), bisect_left(self.cuts, first + end - start), start // self.sets
             start = end
 
-    def turn(self, some: slice, tag: int, writes: bool) -> None:
-        """Touch one address of each of ``some`` sets, those that share a tag."""
-        self.now += 1
-        tags, used, dirty, alike = self.tags[some], self.used[some], self.dirty[some], self.alike[some]
-        hits = tags == tag
-        hit = hits.any(axis=1)
-        place = self.lines[: len(tags)], np.where(hit, hits.argmax(axis=1), used.argmin(axis=1))
-        was_dirty = dirty[place]
-        self.reads += 0 if writes else int(alike[~hit].sum())
-        self.writes += int(alike[was_dirty & ~hit].sum())
-        tags[place], used[place], dirty[place] = tag, self.now, writes | (was_dirty & hit)
+    def turn(self, first: int, last: int, tag: int, writes: bool) -> None:
+        """Touch the address of ``tag`` in each of some sets."""
+        for number in range(first, last):
+            places = self.places[number]
+            if tag in places:
+                places.move_to_end(tag)
+                places[tag] |= writes
+            else:
+                self.miss(number, places, tag, writes)
+
+    def miss(self, number: int, places: OrderedDict[int, bool], tag: int, writes: bool) -> None:
+        """Put a word in place of the one that was touched longest ago."""
+        self.reads += 0 if writes else self.alike[number]
+        if len(places) == self.ways and places.popitem(last=False)[1]:
+            self.writes += self.alike[number]
+        places[tag] = writes
 
     def end(self) -> Moved:
         """What was moved, with what is still to be written."""
-        return Moved(self.reads, self.writes + int(self.alike @ self.dirty.sum(axis=1)))
+        still = sum(alike * sum(places.values()) for alike, places in zip(self.alike, self.places, strict=True))
+        return Moved(self.reads, self.writes + still)
