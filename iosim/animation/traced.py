@@ -89,7 +89,9 @@ def _check_whole(path: str, events: list[Event]) -> None:
     for name, seen in touched.items():
         if kinds[name] != "scratch" and not seen.all():
             row, read = int(np.argmin(seen.all(axis=1))), kinds[name] == "input"
-            masked = ", or a mask leaves it out, which no trace tells: draw the run itself, with iosim trace KERNEL --html FILE" if read else ""
+            masked = (
+                ", or a mask leaves it out, which no trace tells: draw the run itself, with iosim trace KERNEL --html FILE" if read else ""
+            )
             raise BadInput(f"{path} is cut short: row {row} of {name} is never {'read' if read else 'written'}{masked or f'; {REMEDY}'}")
 
 
