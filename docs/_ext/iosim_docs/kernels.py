@@ -1,0 +1,133 @@
+"""What a kernel's page shows of the catalogue and the closed forms, as Markdown."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import FunctionType
+from typing import cast
+
+from iosim import KERNELS, Attention, Report, theory
+from iosim.catalogue import BACKWARD, Kernel
+from iosim.errors import BadInput
+from iosim.plan import make_plan
+from iosim.run import report
+from iosim.specs import CHOICES
+from iosim_gpu.case import KERNELS as CUDA
+
+PROBLEM = Attention(n=1024, d=64)
+SRAM = "100KiB"
+ROOMY = "2MiB"  # for what keeps K and V whole
+ROOT = Path(inspect.getfile(theory)).parents[2]
+
+
+def facts(name: str) -> str:
+    """What it is: arrays, loop, options, its other pass, how its words grow."""
+    kernel = KERNELS[name]
+    rows = [
+        ("reads", ", ".join(f"`{array}`" for array in kernel.inputs)),
+        ("fills", ", ".join(f"`{array}`" for array in kernel.outputs)),
+        ("outer loop", kernel.outside),
+        ("options", ", ".join(f"`{option}`" for option in kernel.options) or "none"),
+        ("words grow as", theory.theta(name)),
+        *other_pass(name, kernel),
+        ("in CUDA", "[counted on three meters](../gpu.md)" if name in CUDA else "no"),
+    ]
+    return "\n".join(["| | |", "|---|---|", *(f"| {title} | {text} |" for title, text in rows)])
+
+
+def other_pass(name: str, kernel: Kernel) -> Iterator[tuple[str, str]]:
+    """The page of its other pass."""
+    if kernel.forward is not None:
+        yield "backward pass of", f"[{kernel.forward}]({kernel.forward}.md)"
+    elif name in BACKWARD:
+        yield "backward pass", f"[{BACKWARD[name]}]({BACKWARD[name]}.md)"
+
+
+def sources(name: str) -> dict[Path, list[tuple[int, int]]]:
+    """The listing and every function of :mod:`iosim.kernels` that it calls: by file, the first and last line of each.
+
+    What all kernels share, the scores of a tile, is left out.
+    """
+    found: dict[Path, list[tuple[int, int]]] = {}
+    for function in called(cast(FunctionType, KERNELS[name].listing)):
+        lines, first = inspect.getsourcelines(function)
+        found.setdefault(Path(inspect.getfile(function)), []).append((first, first + len(lines) - 1))
+    return {path: sorted(spans) for path, spans in found.items()}
+
+
+def called(listing: FunctionType) -> list[FunctionType]:
+    """A function and those that it calls, and so on; each once."""
+    found = [listing]
+    for function in found:
+        named = [function.__globals__.get(name) for name in function.__code__.co_names]
+        found += [one for one in dict.fromkeys(named) if isinstance(one, FunctionType) and one not in found and is_listing(one)]
+    return found
+
+
+def is_listing(function: FunctionType) -> bool:
+    """Whether it belongs to a kernel alone."""
+    return function.__module__.startswith("iosim.kernels.") and function.__module__ != "iosim.kernels.masking"
+
+
+def counted(name: str, **options: str | bool) -> Report:
+    """It on the problem of all pages, where an SRAM of 100 KiB does not do in one of 2 MiB; counted only."""
+    try:
+        plan = make_plan(name, PROBLEM, SRAM, "fit", None, options)
+    except BadInput:
+        plan = make_plan(name, PROBLEM, ROOMY, "fit", None, options)
+    return report(plan, execute=False, replay=False)
+
+
+def words(name: str) -> str:
+    """The terms of the closed form, in symbols and numbers, with their sum and the count."""
+    made = counted(name)
+    terms = theory.terms(name, made.problem, made.blocks, made.plan.options)
+    rows = [f"| {t.array} | {t.direction} | ${latex(t.symbol)}$ | {int(t.total):,} | {t.why} |" for t in terms]
+    total = sum(int(term.total) for term in terms)
+    assert total == made.total, f"{name}: {total} predicted, {made.total} counted"
+    lead = (
+        f"With N = {PROBLEM.n:,}, d = {PROBLEM.d}, {PROBLEM.dtype}, an SRAM of {made.sram} and the blocks that fit, "
+        f"{made.blocks} (Br x Bc), $T_r = {-(-PROBLEM.n // made.blocks.rows)}$ and $T_c = {-(-PROBLEM.nk // made.blocks.cols)}$:"
+    )
+    table = ["| array | move | term | words | why |", "|---|---|---|--:|---|", *rows, f"| **sum** | | | **{total:,}** | counted: equal |"]
+    peak = (
+        f"Peak SRAM: {made.peak_sram:,} of {made.sram.amount:,} {made.sram.unit}. `iosim explain {name}` prints the same for any problem."
+    )
+    return "\n".join([lead, "", *table, "", peak])
+
+
+def latex(symbol: str) -> str:
+    r"""A term in the notation of the papers.
+
+    >>> print(latex("(Tc - 1) Nq dv"), latex("⌈d/Bc⌉ Nq Nk"), latex("(query rows visited) d"))
+    (T_c - 1)\,N_q\,d_v \lceil d/B_c \rceil\,N_q\,N_k (\text{query rows visited})\,d
+    """
+    text = re.sub(r"\(([a-z ]{4,})\)", lambda found: rf"(\text{{{found[1].replace(' ', '~')}}})", symbol)
+    text = re.sub(r"\b([TNdB])([a-z])\b", r"\1_\2", text)
+    text = re.sub(r"(?<![-+]) (?![-+])", r"\\,", text)
+    return text.replace("~", " ").replace("⌈", r"\lceil ").replace("⌉", r" \rceil")
+
+
+def variants(name: str) -> str:
+    """One line for each choice that is not the default: what it does to words and peak, in the blocks that fit it."""
+    choices = [(option, choice) for option in KERNELS[name].options if option in CHOICES for choice in CHOICES[option][1:]]
+    if not choices:
+        return "It has no variants."
+    rows = [row("as printed", counted(name)), *(row(f'`{option}="{choice}"`', *chosen(name, option, choice)) for option, choice in choices)]
+    return "\n".join(["| variant | SRAM | Br x Bc | words | peak SRAM, bytes |", "|---|---|---|--:|--:|", *rows])
+
+
+def chosen(name: str, option: str, choice: str) -> tuple[Report, str]:
+    """It with one option, and what had to be asked for with it."""
+    if option == "accumulator" and "first_pass" in KERNELS[name].options:
+        return counted(name, accumulator=choice, first_pass="create"), ' with `first_pass="create"`'
+    return counted(name, **{option: choice}), ""
+
+
+def row(title: str, made: Report, beside: str = "") -> str:
+    """A line of the table of variants."""
+    over = " (overflow recorded)" if made.overflow else ""
+    return f"| {title}{beside} | {made.sram} | {made.blocks} | {made.total:,} | {made.peak_sram:,}{over} |"
