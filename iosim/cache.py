@@ -54,7 +54,7 @@ class CacheReplay:
         return self.profile.moved(whole("the size of a cache", size))
 
     def set_associative(self, size: int) -> Moved:
-        """What a cache of ``size`` words moves whose sets have ``ways`` places; raises :class:`BadInput` where it has no set or takes too long."""
+        """What a cache of ``size`` words moves whose sets have ``ways`` places; raises :class:`BadInput` without a set."""
         if whole("the size of a cache", size) < self.ways:
             raise BadInput(f"a cache of {size} words has no set of {self.ways} ways; ask for at least {self.ways} words")
         require_reach([self], [size])

@@ -69,7 +69,7 @@ def factor(tried: Sequence[Tried]) -> str | None:
     """The same multiple of the count everywhere."""
     ratios = {None if one.value is None or one.counted == 0 else one.value / one.counted for one in tried}
     ratio = ratios.pop()
-    if ratios or ratio is None or ratio in (0, 1):
+    if ratios or not ratio:
         return None
     return f"everywhere exactly {ratio} times the count"
 
@@ -114,7 +114,7 @@ def left_out(tried: Sequence[Tried], moves: Sequence[tuple[str, Move]]) -> str |
     missing = [one.counted - (one.value or 0) for one in tried]
     for part in parts(moves):
         for sign, name in ((1, "too few"), (-1, "too many")):
-            if all(sign * part.words(one.counts) == words for one, words in zip(tried, missing, strict=True)) and any(missing):
+            if all(sign * part.words(one.counts) == words for one, words in zip(tried, missing, strict=True)):
                 return f"everywhere {name} by exactly {part.name}"
     return None
 

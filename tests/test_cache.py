@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
@@ -11,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iosim import Attention, BadInput, simulate, trace
-from iosim.cache import CacheReplay, replay_cache
+from iosim.cache import CacheReplay, replay_cache, require_reach
 from iosim_reference import ReplayError
-from iosim_reference.cache import Moved, Order, Touches, touches
+from iosim_reference.cache import Moved, Order, Touches, _Sets, touches
 
 Event = dict[str, object]
 Side = tuple[int, int]
@@ -277,12 +278,46 @@ def test_other_kernels_are_replayed_as_plainly(kernel: str) -> None:
     assert found.lru(found.enough).words <= found.scratchpad.words < found.lru(found.enough - 1).words
 
 
+@given(STEPS, st.integers(1, 20), st.integers(1, 4))
+def test_looks_into_sets_are_counted_before_they_are_made(
+    steps: list[tuple[str, tuple[str, tuple[Side, ...]]]], sets: int, ways: int
+) -> None:
+    found, words = made(steps)
+    looks: list[int] = []
+    turn = _Sets.turn
+
+    def counted(sets: _Sets, first: int, last: int, tag: int, writes: bool) -> None:
+        looks.append(last - first)
+        turn(sets, first, last, tag, writes)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_Sets, "turn", counted)
+        found.set_associative(sets * ways, ways)
+    assert sum(looks) == found.lookups(sets * ways, ways) <= len(words)
+
+
+def test_many_turns_of_few_sets_are_followed_quickly_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = replay_cache("square-tiles-backward", Attention(n=64, d=8), sram=10**4, blocks=(4, 4))
+    assert found.touches.lookups(40) == 187_136
+    started = time.process_time()
+    found.set_associative(40)
+    assert time.process_time() - started < 2
+    monkeypatch.setattr("iosim.cache.MOST_LOOKUPS", 187_135)
+    with pytest.raises(BadInput, match=r"^caches in sets would be looked into 187,136 times, in about 0 s; ask for at most 187,135,"):
+        found.set_associative(40)
+    with pytest.raises(BadInput, match="would be looked into 374,272 times"):
+        require_reach([found, found], [40])
+
+
 def test_what_takes_too_long_or_makes_no_sense_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadInput, match="262,144 tiles takes minutes; ask for at most 20,000"):
         replay_cache("flash2", Attention(n=4096, d=4), blocks=(8, 8))
     monkeypatch.setattr("iosim.cache.MOST_SPANS", 100)
-    with pytest.raises(BadInput, match="this touches 2,128 rows of regions one by one; ask for at most 100"):
+    with pytest.raises(BadInput, match="this touches 2,128 rows of regions one by one, in about 0 s; ask for at most 100"):
         replay_cache("standard", Attention(n=64, d=4), sram=10**7, blocks=(8, 8))
+    monkeypatch.setattr("iosim.cache.MOST_TILES", 15)
+    with pytest.raises(BadInput, match="16 tiles takes minutes; ask for at most 15"):  # four query heads share K and V
+        replay_cache("flash2", Attention(n=8, d=4, heads=4, kv_heads=1), blocks=(4, 4))
     with pytest.raises(BadInput, match="order must be 'listing' or 'first-use', not 'late'"):
         replay_cache("flash2", Attention(n=8, d=4), order="late")  # type: ignore[arg-type]
     found = replay_cache("flash2", Attention(n=8, d=4))

@@ -5,15 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.transforms import Bbox
 
 from iosim import Attention
 from iosim.cache import ORDERS, replay_cache
 from iosim.cli import main
-from iosim.plots.cliff import STYLES, cliff
+from iosim.plots.cliff import HELD, STYLES, cliff
 
 LINE = "cache flash --n 64 --d 8 --sram 2048 --blocks 8x8"
 
@@ -50,7 +53,11 @@ def test_the_text_sets_both_caches_beside_the_scratchpad(capsys: pytest.CaptureF
     assert f"as few words as the scratchpad from {replay.enough:,} words on" in text
     rows = [line.split() for line in text.splitlines() if line.strip().startswith("340 ")]
     reads = replay.lru(340).reads
-    assert rows[0][:4] == ["340", "1.25", f"{reads:,}", f"{reads / replay.scratchpad.reads:.2f}"]
+    found, pad = replay.lru(340), replay.scratchpad
+    ratios = f"{reads / pad.reads:.2f}", f"{found.words / pad.words:.2f}"
+    assert ratios[0] != ratios[1]
+    assert rows[0][:6] == ["340", "1.25", f"{reads:,}", ratios[0], f"{found.writes:,}", ratios[1]]
+    assert "x           words read, over the scratchpad's reads; all x: reads and writes, over both of its" in text
     assert len(rows) == 2
     assert max(map(len, text.splitlines())) <= 100
 
@@ -86,6 +93,57 @@ def test_the_figure_shows_both_orders(capsys: pytest.CaptureFixture[str], tmp_pa
         assert replay.enough in places
     assert "words" in axes.get_xlabel()
     assert "words" in axes.get_ylabel()
+
+
+def test_all_caches_together_are_estimated_before_one_is_replayed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replays = [replay_cache("flash", Attention(n=64, d=8), sram=2048, blocks=(8, 8), order=order) for order in ORDERS]
+    lookups = sum(replay.touches.lookups(size) for replay in replays for size in (136, 272))
+    monkeypatch.setattr("iosim.cache.MOST_LOOKUPS", lookups)
+    answer(capsys, f"{LINE} --sizes 136,272")
+    monkeypatch.setattr("iosim.cache.MOST_LOOKUPS", lookups - 1)
+    assert main(f"{LINE} --sizes 136,272".split()) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert f"looked into {lookups:,} times, in about 0 s; ask for at most {lookups - 1:,}, in larger blocks" in err
+
+
+def test_caches_of_a_tiny_run_have_a_set_each(capsys: pytest.CaptureFixture[str]) -> None:
+    for ways, sizes in ((8, [8, 9, 12]), (16, [16]), (1, [3, 4, 6, 7, 8, 9, 12])):
+        found = json.loads(answer(capsys, f"cache flash --n 1 --d 1 --order listing --ways {ways} --json"))
+        assert [row["size"] for row in found["caches"]] == sizes
+
+
+FIGURES = [
+    ("flash", 64, 8, None, range(2000, 4001, 500)),
+    ("flash", 100, 8, (4, 4), (20000, 40000)),
+    ("flash", 1, 1, None, (8, 9, 12)),
+    ("flash", 64, 8, (8, 8), (136, 272, 340, 544)),
+]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("kernel", "n", "d", "blocks", "sizes"), FIGURES)
+def test_texts_of_the_figure_are_in_it_and_clear_of_each_other(
+    kernel: str, n: int, d: int, blocks: tuple[int, int] | None, sizes: Sequence[int]
+) -> None:
+    problem = Attention(n=n, d=d, causal=blocks is None)
+    replays = [replay_cache(kernel, problem, blocks=blocks or "fit", order=order) for order in ORDERS]
+    figure = cliff(replays, sizes, "some run")
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    boxes = [text.get_window_extent() for text in [*axes.texts, axes._left_title] if text.get_text()]  # type: ignore[attr-defined]
+    frame = Bbox.from_bounds(-1, -1, figure.bbox.width + 2, figure.bbox.height + 2)
+    assert all(frame.containsx(end[0]) and frame.containsy(end[1]) for box in boxes for end in box.get_points())
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    assert not any(box.overlaps(axes.bbox) for box in boxes)
+    names = [axes.yaxis.get_major_formatter()(at, 0) for at in axes.yaxis.get_major_locator()()]
+    assert len(set(names)) == len(names)
+    low, high = axes.get_ylim()
+    drawn = [float(y) for line in axes.lines if line.get_gid() != HELD for y in np.asarray(line.get_ydata(), dtype=float)]
+    assert drawn[-2:] == [replays[0].scratchpad.reads] * 2
+    assert low <= min(drawn) <= max(drawn) <= high <= 1.1 * max(drawn)
 
 
 @pytest.mark.parametrize(

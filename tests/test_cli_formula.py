@@ -52,6 +52,7 @@ def test_the_verdict_is_one_document_or_one_row(capsys: pytest.CaptureFixture[st
     [
         (("flash2", "--check", "N*d*ceil(N/Br)", "--of", "K"), 0),
         (("flash2", "--check", "N*(d+1)", "--of", "writes"), 0),
+        (("flash2", "--check", "N*(2.*d+2)*.5", "--of", "writes"), 0),
         (("flash2", "--check", RIGHT, "--of", "reads"), 1),
         (("flash", "--check", "2*N*d+ceil(N/ceil(M/(4*d)))*(3*N*d+4*N)+N*d+2*N", "--blocks", "paper"), 0),
         (("flash2", "--check", RIGHT, "--causal"), 1),

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import count, takewhile
+from itertools import product as tries
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +21,7 @@ from hypothesis import strategies as st
 from iosim_reference.pebbling import Graph, Move, Optimum, attention, frontier, least_io, play, product
 from iosim_reference.pebbling.bounds import attention_bounds, product_bounds
 from iosim_reference.pebbling.game import Game
-from iosim_reference.pebbling.reach import expected_states
+from iosim_reference.pebbling.reach import expected_states, stages
 from iosim_reference.pebbling.schedules import cheapest, product_orders
 from iosim_reference.pebbling.table import QUICK, SLOW, Attention, Instance, Product, table
 
@@ -233,6 +235,30 @@ def test_cut_where_it_is_best_the_bound_by_segments_is_never_below_smith_et_al(n
     assert product_bounds(n, k, m, memory)["segments"] >= smith(n, k, m, memory) - 1e-9
 
 
+def most_by_trying(sizes: tuple[int, int, int]) -> list[int]:
+    """floor(sqrt(a b c)) at most over all a, b, c of at most the ``sizes``, by their sum."""
+    a, b, c = np.ix_(*(np.arange(1, size + 1) for size in sizes))
+    most = np.zeros(sum(sizes) + 1, np.int64)
+    np.maximum.at(most, (a + b + c).ravel(), (a * b * c).ravel())
+    return [max(1, math.isqrt(work)) for work in np.maximum.accumulate(most).tolist()]
+
+
+@pytest.mark.parametrize(("n", "k", "m"), [*tries(range(1, 5), repeat=3), (1, 5, 1), (5, 1, 5), (1, 9, 2), (6, 2, 3)])
+def test_the_bound_by_segments_is_that_of_a_plain_maximum(n: int, k: int, m: int) -> None:
+    most = most_by_trying((n * k, k * m, n * m))
+    for memory in range(3, 12):
+        segments = [loads * (math.ceil(n * k * m / most[memory + loads]) - 1) for loads in range(1, len(most) - memory)]
+        assert product_bounds(n, k, m, memory)["segments"] == max([0, *segments])
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "m"), [(1, 1, 1), (1, 5, 1), (1, 4, 2), (2, 4, 1), (1, 2, 4), (4, 2, 1), (2, 2, 2), (3, 1, 3), (4, 1, 3), (1, 1, 6)]
+)
+def test_no_bound_on_a_tiny_product_is_above_its_optimum(n: int, k: int, m: int) -> None:
+    for memory in (3, 4, 5):
+        assert max(product_bounds(n, k, m, memory).values()) <= searched_once(product(n, k, m), memory).words
+
+
 @given(n=st.integers(1, 30), d=st.integers(1, 4), memory=st.integers(1, 60))
 def test_the_bounds_of_attention_are_never_below_their_published_forms(n: int, d: int, memory: int) -> None:
     bounds = attention_bounds(n, d, n, memory)
@@ -391,6 +417,17 @@ def test_searches_follow_about_as_many_states_as_was_expected_and_no_more(instan
     graph, once = instance.graph(), dict(optima(instance, False))
     for memory, optimum in optima(instance, recompute):
         assert optimum.states <= expected_states(graph, once[memory].words - graph.compulsory, recompute), memory
+
+
+@pytest.mark.parametrize(("graph", "again"), [(attention(1, 2, nk=2), 5), (attention(1, 1, nk=6), 6), (attention(1, 2, nk=3), 8)])
+def test_every_vertex_that_may_be_computed_again_doubles_the_states_to_be_expected(graph: Graph, again: int) -> None:
+    assert expected_states(graph, 10**4, recompute=False) == 60 * stages(graph)
+    assert expected_states(graph, 10**4, recompute=True) == 2 ** (again + 1) * stages(graph)
+
+
+def test_a_graph_too_large_to_be_built_says_why_it_has_no_estimate() -> None:
+    with pytest.raises(ValueError, match=r"^the graph has more than 100000 vertices.* it is not built, and so .* not estimated; [^\n]*$"):
+        product(50, 50, 50)
 
 
 @pytest.mark.parametrize("instance", [*QUICK, *(pytest.param(instance, marks=pytest.mark.slow) for instance in SLOW)], ids=str)

@@ -158,6 +158,23 @@ def test_a_partial_tile_holds_its_mask_beside_its_scores() -> None:
     assert theory.residents(FORWARD, half, Blocks(16, 16)) == 3 * 16 * 16 + 2 * 16
 
 
+@pytest.mark.parametrize(
+    ("kernel", "d", "dv", "dtype", "room"),
+    [
+        (FORWARD, 3, 5, "float32", 3 * (2 + 2)),  # l and m beside two columns of O
+        (BACKWARD, 1, 4, "float32", 3 * (1 + 2 * 2)),  # D beside two columns of dO and O
+        (BACKWARD, 1, 4, "float16", 3 * (4 + 2 * 2 * 2)),
+        (BACKWARD, 1, 1, "float8_e4m3fn", 3 * 2 * 4),  # l and m, more than D beside a column of one byte each
+    ],
+)
+def test_rows_that_attend_to_nothing_take_room_too(kernel: str, d: int, dv: int, dtype: str, room: int) -> None:
+    problem = Attention(6, d, nk=4, dv=dv, dtype=dtype, mask=np.zeros((6, 4), dtype=bool))
+    sram: Capacity = Capacity(10**4, "words" if dtype == "float32" else "bytes")
+    found = simulate(kernel, problem, sram=sram, blocks=(3, 2))
+    assert found.agreed == {"executed": True, "predicted": True, "replayed": True}
+    assert found.peak_sram == theory.residents(kernel, problem, Blocks(3, 2), SQUARE, sram.unit) == room
+
+
 def test_rules_for_blocks() -> None:
     for kernel in (FORWARD, BACKWARD):
         assert theory.choose_blocks(kernel, LONG, Capacity(1023), "paper") == Blocks(15, 15)

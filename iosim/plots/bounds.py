@@ -180,7 +180,7 @@ def beneath(axes: Axes, line: Line2D, size: Bbox) -> Iterator[Bbox]:
 def gap(line: Line2D, box: Bbox) -> float:
     """How far above or below a box a line passes, in pixels; 0 where it may touch."""
     low, high = between(line, box.x0, box.x1)
-    return max(0.0, low - box.y1, box.y0 - high)
+    return max(0.0, low - float(box.y1), float(box.y0) - high)
 
 
 def between(line: Line2D, left: float, right: float) -> tuple[float, float]:
@@ -194,7 +194,9 @@ def between(line: Line2D, left: float, right: float) -> tuple[float, float]:
 
 def points(axes: Axes) -> float:
     """The pixels of one point."""
-    return axes.get_figure(root=True).dpi / 72
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return figure.dpi / 72
 
 
 def turns(axes: Axes, found: RegimeMap, places: Ints) -> None:
@@ -208,9 +210,11 @@ def turns(axes: Axes, found: RegimeMap, places: Ints) -> None:
         last = wins[-1]
         text = f"{last.name} moves the fewest\nfrom M = {last.sram:,} words on"
         late = share(axes, last.sram) > 0.7
-        at, beyond = (last.sram, float(found.row(last.sram).words or 0)), (-12, 95) if late else (26, 34)
+        at = (last.sram, float(found.row(last.sram).words or 0))
+        above = (last.sram, 0.8), blended_transform_factory(axes.transData, axes.transAxes)  # all curves have fallen there
+        beyond, coordinates = above if late else ((26, 34), "offset points")
         name = axes.annotate(
-            text, at, beyond, textcoords="offset points", fontsize=8.5, color=INK,
+            text, at, beyond, textcoords=coordinates, fontsize=8.5, color=INK,
             arrowprops={"arrowstyle": "-", "color": QUIET, "linewidth": 0.8, "shrinkB": 3}, zorder=8,
         )  # fmt: skip
         name.set(ha="right" if late else "left")

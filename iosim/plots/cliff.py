@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -42,7 +43,7 @@ def cliff(replays: Sequence[CacheReplay], sizes: Sequence[int], subtitle: str = 
         steps(axes, replay, low, high)
         marks(axes, replay, sizes)
     scratchpad(axes, replays[0], low, high)
-    top = ABOVE * max(max(line.get_ydata()) for line in axes.lines if line.get_gid() != HELD)  # type: ignore[arg-type]  # numbers
+    top = ABOVE * max(np.max(line.get_ydata()) for line in axes.lines if line.get_gid() != HELD)
     axes.set(xlim=(low, high), ylim=(0, top))
     axes.grid(axis="y", color=GRID, linewidth=0.6)
     axes.set_xlabel("size of the cache (words)", color=INK)

@@ -220,7 +220,10 @@ class _Draft:
 
     def add(self, key: Key, *reads: Key, over: Key | None = None) -> Key:
         if len(self.reads) == MOST_VERTICES:
-            raise ValueError(f"the graph has more than {MOST_VERTICES} vertices, one a multiply-add; smaller sizes would work")
+            raise ValueError(
+                f"the graph has more than {MOST_VERTICES} vertices, one a multiply-add: it is not built, and so the states of a search "
+                "are not estimated; smaller sizes would work"
+            )
         self.number[key] = len(self.reads)
         self.reads.append(tuple(self.number[u] for u in reads))
         self.over.append((self.number[over],) if over and self.slide == "accumulator" else ())
