@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
+from matplotlib.lines import Line2D
+from matplotlib.transforms import Bbox
 from numpy.typing import ArrayLike
 
 from iosim import Attention, BadInput, regime_map
-from iosim.cli import main
+from iosim.cli import bounds_counted, main
 from iosim.devices import DEVICES
 from iosim.plots import bounds
 from iosim.plots.figures import INK, STYLES
@@ -61,7 +63,9 @@ def test_without_options_the_page_says_all_of_it(capsys: pytest.CaptureFixture[s
     assert rows["1,024"][2:4] == ["square-tiles", "(one)"]
     assert [name for name, row in rows.items() if row[-1] == "crossover"] == ["3,054", "3,146", "3,187"]
     assert "Least M for any blocks: square-tiles 5, square-tiles (one) 5, standard 129, flash2 261, flash 265." in lines
-    assert "counted by running the listings on the machine, and equal their closed forms." in lines
+    assert (
+        "The fewest words at 36 sizes of SRAM were counted by running the listings on the machine, and equal their closed forms." in lines
+    )
     assert TIE not in text
 
 
@@ -193,6 +197,39 @@ def test_a_count_that_differs_is_a_failure(capsys: pytest.CaptureFixture[str], m
     assert "DIFFER" in out
 
 
+def test_no_more_is_counted_than_takes_a_second(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [regime_map(Attention(256, 16), blocks=rule) for rule in RULES]
+    tiles = sorted(row.tiles for one in made for row in one.rows if row.plan is not None)
+    asked: list[int] = []
+
+    def counting(self: Row) -> bool:
+        asked.append(self.tiles)
+        return True
+
+    monkeypatch.setattr(Row, "counted", property(counting))
+    monkeypatch.setattr(bounds_counted, "MOST_TILES", sum(tiles[:5]))
+    text = " ".join(answer(capsys, SMALL).split())
+    assert asked == tiles[:5]
+    assert f"words at 5 of {len(tiles)} sizes of SRAM were counted" in text
+    assert f"the others were not: blocks so small cut Q and K into too many tiles to count in about a second ({sum(tiles[:5]):,}" in text
+    monkeypatch.setattr(bounds_counted, "MOST_TILES", tiles[0] - 1)
+    text = " ".join(answer(capsys, SMALL).split())
+    assert f"words at {len(tiles)} sizes of SRAM are those of the closed forms, not counted: blocks so small" in text
+    assert len(asked) == 5
+
+
+def test_a_long_sequence_is_mapped_without_counting(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(self: Row) -> bool:
+        raise AssertionError(self.tiles)
+
+    monkeypatch.setattr(Row, "counted", property(never))
+    assert "not counted" in " ".join(answer(capsys, "bounds --n 1048576 --kernels flash2 --blocks best --sram 4096,8192").split())
+
+
+def test_one_word_is_one_word(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "large cache: M ≥ Nd = 1 word (4 bytes)" in answer(capsys, "bounds --n 1 --d 1")
+
+
 # the figure
 
 
@@ -234,6 +271,54 @@ def test_dots_stand_where_another_kernel_takes_the_lead(depth: str, turns: list[
     assert [numbers(dot.get_xdata())[0] for dot in dots] == turns
     assert [numbers(dot.get_ydata())[0] for dot in dots] == [found.row(m).words for m in turns]
     assert f"flash2 moves the fewest\nfrom M = {turns[-1]:,} words on" in {text.get_text() for text in top.texts}
+
+
+NAMED = ("compulsory", "Saha-Ye", "small cache", "two products", "three products", "Θ alone, no bound")
+
+
+@pytest.mark.parametrize(
+    ("problem", "backward", "names"),
+    [
+        (Attention(4096, 64), False, {"compulsory", "Saha-Ye", "small cache", "two products"}),
+        (Attention(64, 16, nk=4096, dv=200), False, {"compulsory", "small cache", "two products"}),
+        (Attention(1, 1), False, {"compulsory"}),
+        (Attention(256, 16), False, {"compulsory", "small cache", "two products"}),
+        (Attention(4096, 64), True, {"compulsory", "three products", "Θ alone, no bound"}),
+    ],
+)
+def test_the_name_of_a_bound_stands_beside_its_line_and_on_no_other(problem: Attention, backward: bool, names: set[str]) -> None:
+    figure = bounds(regime_map(problem, backward=backward))
+    figure.draw_without_rendering()
+    top = figure.axes[0]
+    drawn = [line for line in top.lines if line.get_linestyle() != "None"]
+    texts = [text for text in top.texts if text.get_text() in NAMED]
+    assert names <= {text.get_text() for text in texts}
+    for text in texts:
+        box = text.get_window_extent()
+        assert top.bbox.x0 < box.x0 < box.x1 < top.bbox.x1
+        assert top.bbox.y0 < box.y0
+        assert not any(box.overlaps(other.get_window_extent()) for other in top.texts if other is not text)
+        away = {line: crossing(line, box) for line in drawn}
+        assert min(away.values()) > 0
+        (own,) = (line for line in drawn if line.get_label() == text.get_text())
+        assert away[own] < 0.06 * top.bbox.height
+
+
+def crossing(line: Line2D, box: Bbox) -> float:
+    """How near a line comes to a box, in pixels, between points as dense as pixels; 0 where it enters."""
+    x, y = line.get_transform().transform(np.column_stack([np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float)])).T
+    x, y = x[np.isfinite(y)], y[np.isfinite(y)]
+    share = np.linspace(0, 1, 400)[:, None]
+    dense_x, dense_y = (column[:-1] + share * np.diff(column) for column in (x, y))
+    across = np.maximum(0, np.maximum(box.x0 - dense_x, dense_x - box.x1))
+    return float(np.hypot(across, np.maximum(0, np.maximum(box.y0 - dense_y, dense_y - box.y1))).min(initial=np.inf))
+
+
+def test_backward_kernels_are_called_by_their_names() -> None:
+    for axes in bounds(regime_map(Attention(64, 8), backward=True)).axes:
+        names = {text.get_text() for text in axes.texts}
+        assert {"flash-backward", "flash2-backward", "square-tiles-backward (dashed)", "square-tiles-backward (one)"} <= names
+        assert not {"flash", "flash2"} & names
 
 
 @pytest.mark.parametrize(
@@ -279,6 +364,8 @@ def test_the_figure_is_written_whole_or_not_at_all(
         ("--kernels block-sparse", "block-sparse is not among the exact forward algorithms"),
         ("--kernels flash --backward", "exact backward algorithms"),
         ("--kernels flsh", "did you mean flash"),
+        ("--kernels foo", "known here: standard, flash, flash2, square-tiles, and backward standard-backward, flash-backward, flash2-ba"),
+        ("--kernels flash,flash2 --depth one", "--depth is an option of none of flash, flash2; known here for them: --first-pass\n"),
         ("--dq-pass own", "--dq-pass"),
         ("--blocks fit", "'fit' is not one of 'best', 'paper', 'both'"),
         ("--sram 1KiB..4096", "mixes words and bytes"),

@@ -232,6 +232,35 @@ def test_the_table_is_short_and_counts_the_rest(capsys: pytest.CaptureFixture[st
     assert "are shown" not in few
 
 
+@pytest.mark.parametrize("first", [60, 100, 131, 250, 333, 500])
+def test_the_worst_is_that_of_every_m_of_the_range(capsys: pytest.CaptureFixture[str], first: int) -> None:
+    text = " ".join(answer(capsys, f"tiles --best --n 100 --d 8 --sram {first}..640 --kernels flash2").split())
+    srams = np.arange(first, 641)
+    every, powers_, divided = (theory.frontier("flash2", Attention(100, 8), sides=sides) for sides in ("all", "powers", "divisors"))
+    told = []
+    for name, some in (("powers of two", powers_), ("divisors", divided)):
+        ratios = some.words[some.at(srams)] / every.words[every.at(srams)]
+        told.append(f"{name} {percent(100 * (ratios.max() - 1))} at M = {srams[ratios.argmax()]:,}")
+    assert f"at worst: {', '.join(told)}" in text
+
+
+@pytest.mark.parametrize("mask", ["--causal", "--window 4,0"])
+def test_under_a_mask_both_accountings_are_the_honest_one_and_a_note(capsys: pytest.CaptureFixture[str], mask: str) -> None:
+    line = f"tiles --best --n 64 --d 8 --kernels flash {mask}"
+    for sram in ("500", "500..600"):
+        text = answer(capsys, f"{line} --sram {sram} --accounting both")
+        note = "note: the ideal accounting is known for flash and flash2 without a mask, not for flash under a mask"
+        assert text.rstrip("\n") == answer(capsys, f"{line} --sram {sram}").rstrip("\n") + f"\n{note}"
+        assert document(capsys, f"{line} --sram {sram} --accounting both") == document(capsys, f"{line} --sram {sram}")
+        assert "without a mask" in refused(capsys, f"{line} --sram {sram} --accounting ideal")
+
+
+def test_a_block_mask_has_no_ideal_either(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "tiles --best --n 64 --d 8 --kernels flash --block-mask local:1 --sram 500 --accounting"
+    assert "note: the ideal accounting is known without a mask, not for flash under --block-mask" in answer(capsys, f"{line} both")
+    assert "not for flash under --block-mask" in refused(capsys, f"{line} ideal")
+
+
 def test_a_range_too_small_says_what_would_fit(capsys: pytest.CaptureFixture[str]) -> None:
     line = "tiles --best --sram 1..200 --kernels flash2,standard"
     assert "flash2, honest accounting: does not fit, needs 261 words" in answer(capsys, line)
@@ -268,6 +297,9 @@ def test_a_kernel_without_a_frontier_is_noted_beside_others(capsys: pytest.Captu
         ("tiles --best --sram 100..20000 --kernels block-sparse", ["block mask"]),
         ("tiles --best --accounting ideal --kernels standard", ["flash and flash2", "standard"]),
         ("tiles --best --accounting ideal --kernels flash2 --causal", ["without a mask"]),
+        ("tiles --best --accounting ideal --kernels flash2 --heads 8 --kv-heads 2 --pack", ["packed heads", "leave --pack out"]),
+        ("tiles --best --accounting both --kernels flash2 --heads 8 --kv-heads 2 --pack --sram 1..9", ["leave --pack out"]),
+        ("tiles --best --causal --kernels square-tiles --n 2048 --sram 100..50000", ["pairs of blocks at most", "ask for fewer rows"]),
         ("tiles --best --device h100 --sram 100..2000", ["--sram and --device"]),
         ("tiles --plot tiles.png --kernels block-sparse", ["nothing to draw"]),
         ("tiles --best --plot tiles.png --sram 10", ["nothing to draw"]),

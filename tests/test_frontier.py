@@ -19,7 +19,7 @@ from iosim.masks import BlockMask
 from iosim.specs import Attention, Blocks, Options
 from iosim.theory import Frontier, frontier
 from iosim.theory.formulas import FORMULAS
-from iosim.theory.frontier_search import Sides, allowed
+from iosim.theory.frontier_search import Sides, allowed, steps
 from iosim.theory.fused_tiles import Schedule
 from iosim.theory.product_tiles import product_steps
 from iosim.theory.staircase import smallest_blocks
@@ -168,6 +168,13 @@ def test_upto_leaves_out_what_takes_more(problem: Attention, upto: int) -> None:
     assert len(part.rows) == len(part.cols) == len(part.sram)
 
 
+def test_among_equals_the_largest_tiles_are_taken() -> None:
+    for order in ([0, 1, 2], [2, 1, 0], [1, 0, 2]):
+        rows, cols = np.array([1, 3, 2])[order], np.array([4, 3, 2])[order]
+        found = steps(np.full(3, 40), np.full(3, 900), rows, cols)
+        assert [column.tolist() for column in found] == [[40], [900], [3], [3]]
+
+
 def test_every_sram_can_be_asked_at_once() -> None:
     found = frontier("flash2", Attention(16, 2))
     asked = np.array([[0, 9], [10**6, int(found.sram[1])]])
@@ -206,6 +213,7 @@ def test_sides_are_searched_too_and_never_beat_all(kernel: str, options: Options
     srams = np.arange(every.sram[0], max(every.sram[-1], some.sram[-1]) + 2)
     ratios = some.words[some.at(srams)] / every.words[every.at(srams)]
     assert worst.ratio == ratios.max() >= 1
+    assert worst.sram == srams[ratios == ratios.max()][0]  # the first that has it
     assert worst.ratio == some.words[some.at(worst.sram)] / every.words[every.at(worst.sram)]
 
 
@@ -325,12 +333,19 @@ ELEMENTS = Attention(4, 1, mask=np.tri(4, dtype=bool))
             lambda: frontier("flash", Attention(4, 1, causal=True, heads=2, kv_heads=1), Options(pack=True)),
             "leave out the element mask, or pack",
         ),
-        (lambda: frontier("square-tiles", Attention(1025, 1, causal=True)), "1,048,576 pairs of blocks at most, not 1,050,625; ask for"),
+        (
+            lambda: frontier("square-tiles", Attention(1025, 1, causal=True)),
+            "1,048,576 pairs of blocks at most, not 1,050,625; ask for fewer rows, or",
+        ),
         (lambda: frontier("flash", Attention(4, 1), sides="odd"), "unknown sides 'odd'; known: all, powers, divisors"),  # type: ignore[arg-type]
         (lambda: frontier("flash", Attention(4, 1), accounting="my"), "unknown accounting 'my'; known: honest, ideal"),  # type: ignore[arg-type]
         (lambda: frontier("flash", Attention(4, 1), upto=0), "upto must be a whole number >= 1, not 0"),
         (lambda: frontier("standard", Attention(4, 1), accounting="ideal"), "known for flash and flash2 without a mask, not for standard"),
         (lambda: frontier("flash2", SPARSE, accounting="ideal"), "without a mask, not for flash2 under a mask"),
+        (
+            lambda: frontier("flash2", Attention(1024, 64, heads=8, kv_heads=2), Options(pack=True), accounting="ideal"),
+            "knows no packed heads; leave pack out, or ask flash2 for the honest accounting",
+        ),
         (lambda: frontier("flash2", Attention(2**30, 1024)), "some blocks move 2.4e+21 words, more than 64 bits count safely"),
         (
             lambda: frontier("flash2", Attention(2**30, 1024), accounting="ideal"),
@@ -355,6 +370,20 @@ def test_what_has_no_frontier_is_refused_in_one_line(ask: object, message: str) 
 def test_what_is_left_of_the_words_lies_where_the_lower_order_terms_say(n: int, d: int, spare: int) -> None:
     for found in theory.leading_constants(n, d, 4 * d + 8 + spare):
         assert found.low <= found.ratio <= found.high
+
+
+@pytest.mark.parametrize(("d", "rows"), [(8, 64), (64, 256)])
+def test_the_lowest_that_they_can_be_is_reached_where_nothing_is_lost_to_rounding(d: int, rows: int) -> None:
+    """N is so large, and cut so evenly, that what moves once and ragged tiles count for nothing."""
+    just = {
+        "flash, paper blocks": 4 * d * (rows - 1) + 1,  # Bc = ceil(M / 4d) = rows
+        "flash, best blocks": (2 * d + 1) * rows + 2 * d + 8,
+        "flash2, best blocks": (2 * d + 5) * rows + 2 * d,
+        "Saha and Ye's bound": 4 * d * d + 9,
+    }
+    for name, sram in just.items():
+        (found,) = (each for each in theory.leading_constants(2**24, d, max(sram, 4 * d + 9)) if each.name == name)
+        assert 0 <= found.ratio - found.low <= found.ratio / 1000
 
 
 def test_the_leading_constants() -> None:

@@ -169,9 +169,45 @@ def test_a_capacity_below_every_minimum_says_what_is_needed() -> None:
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.booleans())
 def test_every_m_lies_in_one_regime(n: int, nk: int, d: int, backward: bool) -> None:
     found = regimes(Attention(n, d, nk=nk), backward=backward)
-    names = [[one.name for one in found if one.holds(m)] for m in range(1, max(d * d, n * d) + 3)]
+    names = [[one.name.replace("large cache", "everything fits") for one in found if one.holds(m)] for m in range(1, max(d * d, n * d) + 3)]
     small, middle, whole = min(d * d, min(n, nk) * d) - 1, max(0, min(n, nk) * d - d * d), len(names) + 1 - min(n, nk) * d
     assert names == [["small cache"]] * small + [["middle"]] * middle + [["everything fits"]] * whole
+
+
+@pytest.mark.parametrize(
+    ("problem", "name"),
+    [
+        (Attention(4096, 64), "everything fits"),
+        (Attention(64, 16, nk=4096, dv=200), "large cache"),  # V is much more than Nd
+        (Attention(1, 1), "large cache"),  # no blocks need so little
+        (Attention(30, 64), "everything fits"),
+    ],
+)
+def test_everything_fits_only_where_it_may(problem: Attention, name: str) -> None:
+    assert {regimes(problem, backward=backward)[-1].name for backward in (False, True)} == {name}
+
+
+@settings(max_examples=20)
+@given(dense, st.booleans())
+def test_the_map_ends_where_all_fit_and_the_last_has_taken_the_lead(problem: Attention, backward: bool) -> None:
+    found = regime_map(problem, backward=backward)
+    places, nd = [row.sram for row in found.rows], min(problem.n, problem.nk) * problem.d
+    last = max(*found.least.values(), *(win.sram for win in found.leaders()))
+    assert last <= places[-1]
+    assert places[-1] < 2 * max(last, 4 * nd, problem.d**2)
+    assert {win.sram for win in found.leaders() if win.sram >= places[0]} <= set(places)
+
+
+def test_flash2_is_seen_on_the_smallest_map() -> None:
+    assert [row.rival.name for row in regime_map(Attention(1, 1)).rows if row.rival][-2:] == ["flash2", "flash2"]
+    assert regime_map(Attention(4096, 64)).rows[-1].sram == 4 * 4096 * 64  # as ever
+
+
+def test_the_time_of_counting_goes_by_the_tiles_along_both_axes() -> None:
+    row = regime_map(Attention(100, 8, nk=90), ["flash2"], sram=[200]).rows[0]
+    assert row.blocks is not None
+    assert row.tiles == -(-100 // row.blocks.rows) + -(-90 // row.blocks.cols)
+    assert regime_map(Attention(100, 8), ["flash2"], sram=[2]).rows[0].tiles == 0
 
 
 def test_what_stands_in_the_theta() -> None:
@@ -199,6 +235,14 @@ def test_variants_are_merged_with_their_blocks() -> None:
     assert list(zip(merged.sram.tolist(), merged.variant.tolist(), merged.rows.tolist(), strict=True)) == [
         (4, 0, 0), (6, 1, 0), (8, 0, 1), (16, 1, 1), (20, 0, 2),
     ]  # fmt: skip
+
+
+def test_of_variants_that_move_as_much_the_first_is_taken() -> None:
+    a, b = steps("a", (4, 9), (8, 5)), steps("b", (4, 9), (6, 5))
+    for pair in ([a, b], [b, a]):
+        merged = lowest("both", pair)
+        at = [int(merged.variant[merged.at(m)]) for m in (4, 9)]
+        assert at == [0, 0]
 
 
 def test_the_softmax_of_standard_attention_is_the_better_one_at_every_m() -> None:

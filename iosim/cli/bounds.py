@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from typing import Literal, Unpack
 
 import click
 
+from iosim.catalogue import KERNELS
 from iosim.cli import drawing, reading
-from iosim.cli.asked import check_variants, variants_of
+from iosim.cli.asked import variants_of
+from iosim.cli.bounds_counted import counted
 from iosim.cli.bounds_records import document, rows_of
 from iosim.cli.bounds_text import text_of
 from iosim.cli.options import Command, Given, takes
 from iosim.cli.output import Answer, deliver, width
 from iosim.cli.progress import working
-from iosim.regimes import BlockRule, Place, RegimeMap, known, places, regime_map
+from iosim.errors import BadInput
+from iosim.regimes import BlockRule, RegimeMap, known, places, regime_map
 from iosim.specs import Attention
 
 Shown = Literal["best", "paper", "both"]
+VARIANTS = ("first_pass", "softmax", "dq_pass", "depth")
+
+
+def names(option: str, text: str) -> tuple[str, ...]:
+    """Kernels of either pass, joined by commas, each once; which pass is asked for is another option.
+
+    >>> names("--kernels", "flash,flash2,flash")
+    ('flash', 'flash2')
+    """
+    for name in (part.strip() for part in text.split(",")):
+        if name not in KERNELS:
+            near = difflib.get_close_matches(name, [*known(False), *known(True)], 1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            raise BadInput(f"unknown kernel {name!r}; known here: {', '.join(known(False))}, and backward {', '.join(known(True))}{meant}")
+    return reading.kernels(option, text)
 
 
 @click.command("bounds", cls=Command)
@@ -29,7 +48,7 @@ Shown = Literal["best", "paper", "both"]
     "--kernels",
     "rivals",
     metavar="NAMES",
-    callback=reading.given(reading.kernels),
+    callback=reading.given(names),
     help="Exact algorithms of papers, joined by commas; all of the pass where not given.",
 )
 @click.option(
@@ -39,7 +58,7 @@ Shown = Literal["best", "paper", "both"]
     default="both",
     help="The best of all that fit, those of the papers, whose overflow is recorded, or the map of the best and crossovers of both.",
 )
-@takes("first_pass", "softmax", "dq_pass", "depth", "json", "csv", "plot")
+@takes(*VARIANTS, "json", "csv", "plot")
 def command(backward: bool, rivals: tuple[str, ...] | None, shown: Shown, **given: Unpack[Given]) -> None:
     """Map the regimes of M: lower bounds, the kernel that moves the fewest words, and where another takes its place.
 
@@ -52,15 +71,33 @@ def command(backward: bool, rivals: tuple[str, ...] | None, shown: Shown, **give
     iosim bounds --sram 48KiB,100KiB --d 128
     """
     problem = Attention(given["n"], given["d"], nk=given["nk"], dv=given["dv"], dtype=given["dtype"])
-    check_variants(given, rivals or known(backward))
+    check(given, rivals or known(backward))
     with working("mapping"):
         made = [mapped(problem, rivals, backward, rule, given) for rule in rules_of(shown)]
     chip = given["device"]
     found = places(made[0], None if chip is None else [chip])
-    wrong = [row for one in made for row in one.rows if not row.counted]
-    failed = f"{len(wrong)} of {sum(len(one.rows) for one in made)} counts differ from their closed forms" if wrong else None
+    checked = counted(made)
+    failed = f"{checked.wrong} of {checked.right + checked.wrong} counts differ from their closed forms" if checked.wrong else None
     rows = [record for one in made for record in rows_of(one)]
-    deliver(given, Answer(text(made, found), document(made, found), rows, lambda: drawing.bounds(made[0]), failed))
+    deliver(given, Answer(text_of(made, found, checked, width()), document(made, found), rows, lambda: drawing.bounds(made[0]), failed))
+
+
+def check(given: Given, kernels: Sequence[str]) -> None:
+    """Raise :class:`BadInput` for a variant that none of the kernels has, and name those of this command that they have."""
+    has = [name for name in VARIANTS if any(name in KERNELS[kernel].options for kernel in kernels)]
+    for name in variants_of(given):
+        if name not in has:
+            flags = ", ".join(map(flag, has)) or "none"
+            raise BadInput(f"{flag(name)} is an option of none of {', '.join(kernels)}; known here for them: {flags}")
+
+
+def flag(name: str) -> str:
+    """How a variant is asked for.
+
+    >>> flag("dq_pass")
+    '--dq-pass'
+    """
+    return f"--{name.replace('_', '-')}"
 
 
 def rules_of(shown: Shown) -> tuple[BlockRule, ...]:
@@ -73,8 +110,3 @@ def mapped(problem: Attention, kernels: Sequence[str] | None, backward: bool, ru
     sizes = given["sizes"] if given["device"] is None else None
     options = {name: value for name, value in variants_of(given).items() if isinstance(value, str)}
     return regime_map(problem, kernels, sram=sizes, backward=backward, blocks=rule, **options)
-
-
-def text(made: Sequence[RegimeMap], found: Sequence[Place]) -> str:
-    """The page, as wide as the terminal lets it be."""
-    return text_of(made, found, width())

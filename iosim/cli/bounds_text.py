@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from iosim.cli.bounds_counted import Counted
 from iosim.cli.bounds_records import pairs
 from iosim.cli.wrapping import TIE, wrapped
 from iosim.devices import DEVICES
@@ -21,7 +22,7 @@ POSSESSIVE = {"best": "its best", "paper": "the papers'"}
 RULES = {"best": "the best blocks of all that fit", "paper": "the papers' blocks, overflow recorded"}
 
 
-def text_of(made: Sequence[RegimeMap], places: Sequence[Place], width: int) -> str:
+def text_of(made: Sequence[RegimeMap], places: Sequence[Place], checked: Counted, width: int) -> str:
     """The page for the maps of one problem under some rules of blocks, of which the first is shown whole."""
     first = made[0]
     passes = "backward" if first.backward else "forward"
@@ -29,7 +30,7 @@ def text_of(made: Sequence[RegimeMap], places: Sequence[Place], width: int) -> s
     parts = [
         wrapped(title, width),
         rows_of(first, width),
-        "\n".join(wrapped(note, width) for note in notes(made)),
+        "\n".join(wrapped(note, width) for note in (*notes(made), checked.sentence) if note),
         crossings(made, width),
         devices(places, first, width),
     ]
@@ -54,7 +55,8 @@ def titled(regime: Regime, found: RegimeMap) -> str:
         return f"{regime.name}: nowhere, since N is no more than d"
     edge = regime.stop if regime.stop is not None else regime.start
     size = Capacity(edge * found.problem.itemsize, "bytes")
-    return f"{regime.name}: {regime.condition} = {edge:,} words ({size}); {regime.theta}, which {regime.reached} reaches"
+    amount = f"{edge:,} word{'s' if edge > 1 else ''}"
+    return f"{regime.name}: {regime.condition} = {amount} ({size}); {regime.theta}, which {regime.reached} reaches"
 
 
 def cells_of(row: Row, found: RegimeMap) -> list[Cell]:
@@ -93,11 +95,6 @@ def notes(made: Sequence[RegimeMap]) -> Iterator[str]:
         yield f"Θ has no constant and is no number of words; {BACKWARD_GROWTH.remark} ({BACKWARD_GROWTH.source})."
     if (p.nk, p.dv) != (p.n, p.d):
         yield "The Θ and the edges of the regimes are proved for N_k = N and d_v = d; the bounds (at least) hold as they are."
-    counted = sum(row.words is not None for one in made for row in one.rows)
-    wrong = sum(not row.counted for one in made for row in one.rows)
-    verdict = f"DIFFER from their closed forms in {wrong} cases" if wrong else "equal their closed forms"
-    if counted:
-        yield f"The fewest words at {counted} M were counted by running the listings on the machine, and {verdict}."
 
 
 def crossings(made: Sequence[RegimeMap], width: int) -> str:

@@ -99,6 +99,8 @@ def check(reach: Sequence[Capacity], best: bool, accounting: Accountings | None,
         raise BadInput("tiles --plot draws all blocks at one M, not over a range; give one --sram")
     if many and given["block_mask"] is not None:
         raise BadInput("tiles --best searches blocks over a range of M, but a block mask is made for its blocks; leave --block-mask out")
+    if accounting in ("ideal", "both") and given["pack"]:
+        raise BadInput("the ideal accounting knows no packed heads; leave --pack out, or ask for --accounting honest")
     if accounting in ("ideal", "both") and not set(kernels) & set(OF_KERNEL):
         raise BadInput(f"the ideal accounting is known for {' and '.join(OF_KERNEL)}, not for {', '.join(kernels)}")
 
@@ -122,11 +124,12 @@ def tries_of(kernel: str, given: Given, problem: Attention) -> Iterator[Try]:
 
 def searched(given: Given, problem: Attention, accounting: Accountings) -> Answer:
     """The fewest words at one M."""
-    found = [rows for kernel in given["kernels"] if (rows := tiles_best.rows_of(kernel, given, problem, accounting))]
+    found, why = tiles_best.searched(given, problem, accounting)
     records: list[Record] = [tiles_best.record(row, rows[0], problem, given["sram"]) for rows in found for row in rows]
     reports = [row.made for rows in found for row in rows if row.made is not None]
     drawn = figure(given, reports)
-    return with_mapper(tiles_best.text_of(given, problem, found), records, problem, [given["sram"]], accounting, drawn, failed(reports))
+    text = noted(tiles_best.text_of(given, problem, found), why)
+    return with_mapper(text, records, problem, [given["sram"]], accounting, drawn, failed(reports))
 
 
 def steps(given: Given, problem: Attention, reach: Sequence[Capacity], accounting: Accountings) -> Answer:
@@ -134,8 +137,12 @@ def steps(given: Given, problem: Attention, reach: Sequence[Capacity], accountin
     tiles_frontier.check_words(reach, problem)
     found, why = tiles_frontier.searched(given, problem, reach, accounting)
     records = [record for one in found for record in one.records(problem)]
-    text = "\n".join([tiles_frontier.text_of(problem, reach, found, width()), *(f"note: {reason}" for reason in why)])
-    return with_mapper(text, records, problem, reach, accounting)
+    return with_mapper(noted(tiles_frontier.text_of(problem, reach, found, width()), why), records, problem, reach, accounting)
+
+
+def noted(text: str, why: Sequence[str]) -> str:
+    """A page, and below it why something is missing on it."""
+    return "\n".join([text, *(f"note: {reason}" for reason in why)])
 
 
 def with_mapper(

@@ -41,12 +41,28 @@ class Row:
     made: Report | None = None
 
 
-def rows_of(kernel: str, given: Given, problem: Attention, accounting: Accountings) -> list[Row]:
-    """The choices of one kernel, the best first."""
-    found = [] if accounting == "ideal" else list(honest(kernel, given, problem))
+def searched(given: Given, problem: Attention, accounting: Accountings) -> tuple[list[list[Row]], list[str]]:
+    """The choices of all kernels, the best first, and why the ideal accounting has none; raises :class:`BadInput` if none has any."""
+    found: list[list[Row]] = []
+    why: list[str] = []
+    for kernel in given["kernels"]:
+        rows = [] if accounting == "ideal" else list(honest(kernel, given, problem))
+        try:
+            rows += ideals(kernel, given, problem, accounting)
+        except BadInput as error:
+            why.append(str(error))
+        found += [rows] if rows else []
+    if not found:
+        raise BadInput("; ".join(dict.fromkeys(why)))
+    return found, list(dict.fromkeys(why))
+
+
+def ideals(kernel: str, given: Given, problem: Attention, accounting: Accountings) -> Iterator[Row]:
+    """What the ideal accounting has to say where it is asked for; raises :class:`BadInput` under any mask."""
     if accounting != "honest" and kernel in OF_KERNEL:
-        found += ideal(kernel, problem, given["sram"], sides=("all", *NARROW) if accounting == "ideal" else ("all",))
-    return found
+        if given["block_mask"] is not None:
+            raise BadInput(f"the ideal accounting is known without a mask, not for {kernel} under --block-mask")
+        yield from ideal(kernel, problem, given["sram"], sides=("all", *NARROW) if accounting == "ideal" else ("all",))
 
 
 def honest(kernel: str, given: Given, problem: Attention) -> Iterator[Row]:

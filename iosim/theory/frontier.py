@@ -54,8 +54,8 @@ def frontier(
       room for tiles of Q, K, V and O that wait on chip, and of S and P, and no statistics (see :mod:`iosim.theory.fused_tiles`).
 
     A block mask brings its own blocks, which make one step. Raises :class:`iosim.errors.BadInput` for block-sparse without one; for an
-    element mask, and for packed heads under any mask; where causal or a window leaves more than 2^20 pairs of blocks to ask; and in the
-    ideal accounting for any mask.
+    element mask, and for packed heads under any mask; where causal or a window leaves more than 2^20 pairs of blocks to ask, of which
+    ``powers`` have fewer; and in the ideal accounting for any mask and for packed heads.
 
     >>> found = frontier("flash2", Attention(n=4096, d=64))
     >>> step = found.at(49152)
@@ -69,14 +69,16 @@ def frontier(
         raise BadInput("block-sparse has a frontier under a block mask only, and the problem has none; give one, or ask for flash")
     asked = case(kernel, problem, options)
     if accounting == "ideal":
-        found = _ideal(kernel, asked, sides)
+        found = _ideal(kernel, asked, sides, pack=options.pack)
     else:
         found = FrontierSearch(asked, room(problem, "words"), sides, heads=asked.problem.group).best()
     stop = len(found.sram) if upto is None else int(step_at(found.sram, np.array(whole("upto", upto)))) + 1
     return Frontier(kernel, *(column[:stop] for column in found))
 
 
-def _ideal(kernel: str, asked: Case, sides: Sides) -> Steps:
+def _ideal(kernel: str, asked: Case, sides: Sides, *, pack: bool) -> Steps:
+    if pack:
+        raise BadInput(f"the ideal accounting knows no packed heads; leave pack out, or ask {kernel} for the honest accounting")
     if kernel not in OF_KERNEL or asked.problem.masked:
         what = f"{kernel} under a mask" if asked.problem.masked else kernel
         raise BadInput(f"the ideal accounting is known for {' and '.join(OF_KERNEL)} without a mask, not for {what}")

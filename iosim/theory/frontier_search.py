@@ -132,7 +132,7 @@ class FrontierSearch:
         rows, cols = (grid.ravel() for grid in grids)
         if len(rows) > MOST_PAIRS:
             known = f"known for {MOST_PAIRS:,} pairs of blocks at most, not {len(rows):,}"
-            raise BadInput(f"under causal or a window this frontier is {known}; ask for sides='powers', or leave them out")
+            raise BadInput(f"under causal or a window this frontier is {known}; ask for fewer rows, or leave the mask out")
         return _joined(self.some(band, rows[start : start + _PART], cols[start : start + _PART]) for start in range(0, len(rows), _PART))
 
     def some(self, band: Band, rows: Ints, cols: Ints) -> Steps:
