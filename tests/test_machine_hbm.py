@@ -168,7 +168,7 @@ def test_an_element_out_of_the_range_of_its_type_is_named(dtype: str, large: flo
 
 
 NO_NUMBERS: list[object] = [
-    [["a"]], [[1], [2, 3]], [[1j]], np.array([[1j]]), {}, [[10**400]], [[{}]], object(), [[None, 1]], "ab", [["1", "x"]],
+    [["a"]], [[1], [2, 3]], [[1j]], np.array([[1j]]), {}, [[10**400]], [[{}]], NotImplemented, [[None, 1]], "ab", [["1", "x"]],
 ]  # fmt: skip
 
 
@@ -363,7 +363,7 @@ def test_what_is_stored_has_the_shape_of_its_place(mode: Mode) -> None:
 
 INDICES: list[object] = [
     0, -1, None, ..., "i", 1.5, True, np.arange(2), np.int64(0), [0], slice(0, 2), slice(None, None, 2),
-    slice(np.arange(3)), (0, 0), object(),
+    slice(np.arange(3)), (0, 0), NotImplemented,
 ]  # fmt: skip
 
 
