@@ -315,6 +315,15 @@ def test_data_differ_by_seed_and_are_huge_where_exp_is_taken(folder: str) -> Non
         assert np.abs(scores(replace(problem_of(trial), causal=False, block_mask=None), trial.data[1])).max() > 88.7
 
 
+def test_queries_outside_move_more_than_is_allowed_in_any_tiles() -> None:
+    """With room for Q_i, O_i, two columns and a column of S beside one key, which is less than any listing needs."""
+    for trial in (drawn("e07_flash", seed)[-1] for seed in MANY):
+        (n, d), (nk, dv) = trial.inputs["Q"], trial.inputs["V"]
+        most = (trial.sram - d - dv) // (d + dv + 3)
+        assert n * d + -(-n // most) * nk * (d + dv) + n * (dv + 2) > trial.budget
+        assert nk == 2 * trial.params["Bc"]
+
+
 # what is wanted
 
 
@@ -371,6 +380,7 @@ SIMPLER = (
         "            m.store(O[i], (a * o + s @ v) / l_new)\n",
     ),
 )
+SCALED = ("scale * q @ k.T", "(q * scale) @ k.T", "q @ (scale * k.T)", "q @ k.T * scale")
 AS_IN_SEVEN = (
     (
         '            m_new = m.let(maximum(m_i, s.rowmax()), "m_new")\n            s[...] = exp(s - m_new)  # P_ij takes the room of S_ij\n'
@@ -390,6 +400,7 @@ AS_IN_SEVEN = (
         ("e06_standard", (("m.store(P[i], s / s.rowsum())", "s /= s.rowsum()\n        m.store(P[i], s)"),)),
         ("e07_flash", SIMPLER),
         ("e11_block_sparse", AS_IN_SEVEN),
+        *((folder, (("scale * (q @ k.T)", to),)) for folder in ("e07_flash", "e11_block_sparse") for to in SCALED),
         ("e10_causal", (("            if not j.full:\n                mask.hide(m, s, i, j)\n", "            mask.hide(m, s, i, j)\n"),)),
         (
             "e10_causal",
@@ -402,6 +413,23 @@ def test_other_right_answers_get_full_marks(folder: str, edits: tuple[tuple[str,
     for seed in SEEDS:
         verdict = judged(folder, edited(folder, *edits), seed)
         assert passed(verdict) == (True, True, True), verdict
+
+
+# where one error has two causes
+
+LET, MAXIMUM = 'm.let(scale * (q @ k.T), "S_ij")', '            m_new = m.let(maximum(m_i, s.rowmax()), "m_new")\n'
+
+
+@pytest.mark.parametrize("new", [MAXIMUM, '            m_t = m.let(s.rowmax(), "m_t")\n', ""])
+def test_scores_without_room_are_told_from_weights_without_room(new: str) -> None:
+    again = ("s[...] = exp(s - m_new)", "s[...] = exp(s - s.rowmax())")
+    source = edited("e11_block_sparse", (LET, "scale * q @ k.T"), (MAXIMUM, new), again)
+    assert judged("e11_block_sparse", source, 1).mistake == "S without room"
+
+
+def test_weights_without_room_are_told_from_scores_without_room() -> None:
+    edits = ("s[...] = exp(s - m_new)", "p = exp(s - m_new)"), ("s.rowsum()", "p.rowsum()"), ("s @ v", "p @ v")
+    assert judged("e11_block_sparse", edited("e11_block_sparse", *edits), 1).mistake == "P used twice without a name"
 
 
 # cases from the field

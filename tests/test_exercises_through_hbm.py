@@ -34,7 +34,7 @@ from iosim.masks.grid import grid
 from iosim.memory import Counts, Machine
 from iosim.plan import make_plan
 from iosim.specs import Attention, Blocks, Options
-from iosim_reference import attention
+from iosim_reference import attention, softmax
 
 FOLDERS = ("e12_backward", "e13_decoding", "e14_small_cache")
 EXERCISES: dict[str, Exercise] = {name: import_module(f"iosim.exercises.course.{name}.source").EXERCISE for name in FOLDERS}
@@ -104,7 +104,8 @@ def test_each_mistake_fails_the_named_part_and_is_recognised(folder: str, mistak
     for parts in ({part.name: part.passed for part in verdict.parts}, parts_of(folder, source, 2)):
         assert parts[mistake.fails] is False, parts
         assert mistake.fails != "words" or parts["values"] is True, parts
-        assert mistake.fails != "values" or (parts["rules"], parts["words"]) == (True, True), parts
+        if mistake.fails == "values" and folder != "e13_decoding":  # there parts that are not split move and hold more, too
+            assert (parts["rules"], parts["words"]) == (True, True), parts
 
 
 @every
@@ -195,7 +196,7 @@ def small_cache_words(p: Attention, b: Blocks, _: int) -> int:
 
 
 def parts_in(trial: Trial) -> int:
-    return trial.scratch["O_p"][0] // trial.inputs["Q"][0] if "O_p" in trial.scratch else 0
+    return trial.outputs["O_p"][0] // trial.inputs["Q"][0] if "O_p" in trial.outputs else 0
 
 
 # any problem in any blocks
@@ -259,7 +260,6 @@ def test_small_caches_are_below_d_squared_and_flash2_fits_but_moves_more() -> No
         flash2 = words_of("flash2", problem, trial.sram)
         assert flash2 is not None
         assert flash2 > 1.5 * trial.budget
-        assert trial.label.endswith(f"; flash2 at best {flash2:,} words")
         assert trial.budget < min(found for name in ("flash", "square-tiles") if (found := words_of(name, problem, trial.sram)) is not None)
 
 
@@ -280,7 +280,36 @@ def test_what_waits_has_the_shape_that_is_told(folder: str) -> None:
     for trial in drawn(folder, 1):
         p, rows = problem_of(trial), parts_in(trial) * trial.inputs["Q"][0]
         waits = {"e12_backward": {"D": (p.n, 1)}, "e14_small_cache": {"S": (p.n, p.nk)}}
-        assert trial.scratch == waits.get(folder, {"M_p": (rows, 1), "L_p": (rows, 1), "O_p": (rows, p.dv)})
+        assert trial.scratch == waits.get(folder, {})
+        judged_too = {name: trial.outputs[name] for name in ("M_p", "L_p", "O_p") if name in trial.outputs}
+        assert judged_too == ({"M_p": (rows, 1), "L_p": (rows, 1), "O_p": (rows, p.dv)} if folder == "e13_decoding" else {})
+
+
+def test_what_each_part_knows_is_the_references() -> None:
+    for trial in drawn("e13_decoding", 1):
+        assert trial.mask is not None
+        assert trial.mask.block_mask is not None
+        rows, seen = int(trial.params["Br"]), trial.mask.block_mask.dense()
+        for data in trial.data:
+            answers, (q, k, v) = trial.expected(data), (data[name].astype(np.float64) for name in "QKV")
+            for part, tiles in enumerate(seen):
+                keys = np.repeat(tiles, int(trial.params["Bc"]))[: len(k)]
+                state = softmax.state(float(trial.params["scale"]) * (q @ k[keys].T), v[keys])
+                for name, right in (("M_p", state.m), ("L_p", state.l), ("O_p", state.o)):
+                    found, bound = answers[name]
+                    assert np.abs(found[part * rows : (part + 1) * rows] - right).max() <= 1e-6 * bound, name
+
+
+@pytest.mark.parametrize("name", ["parts go on from one another", "nothing is split", "every part reads all keys"])
+def test_parts_that_are_not_parts_get_O_right_and_no_point(name: str) -> None:
+    asked = EXERCISES["e13_decoding"]
+    listing = mistake_of("e13_decoding", name)
+    verdict = judged("e13_decoding", mistaken(asked, next(one for one in asked.mistakes if one.name == name)), 2)
+    assert (verdict.score, verdict.mistake) == (0, name)
+    for trial in drawn("e13_decoding", 2):
+        wanted, bound = trial.expected(trial.data[0])["O"]
+        found = ran(trial, listing_attempt(listing, trial), trial.data[0], lax=True).found["O"].astype(np.float64)
+        assert np.abs(found - wanted).max() <= bound
 
 
 def test_forward_results_are_those_of_the_reference_and_dO_is_no_constant() -> None:

@@ -29,11 +29,11 @@ def recognised_function(
 def recognised_kernel(exercise: Exercise, failed: PartName, tried: Sequence[Tried], attempts: Sequence[Attempt]) -> Mistake | None:
     """The first known mistake that computes the same wrong values, is stopped by the same rule, or moves the same words."""
     same = {"values": _same_values, "rules": _same_stop, "words": _same_words}[failed]
-    for mistake in exercise.mistakes:
-        variants = [listing_attempt(_variant(exercise, mistake), one.asked) for one in tried]
-        if same(exercise, tried, attempts, variants):
-            return mistake
-    return None
+    variants = {mistake: [listing_attempt(_variant(exercise, mistake), one.asked) for one in tried] for mistake in exercise.mistakes}
+    found = (mistake for mistake, those in variants.items() if same(exercise, tried, attempts, those))
+    if failed != "rules":
+        return next(found, None)
+    return min(found, key=lambda mistake: _room_apart(tried, variants[mistake]), default=None)
 
 
 def copies(args: Sequence[Argument]) -> tuple[Argument, ...]:
@@ -132,6 +132,11 @@ def _stopped_alike(exercise: Exercise, one: Tried, other: Tried) -> bool:
     mine, theirs = one.runs[0], other.runs[0]
     right = ran(one.asked, listing_attempt(exercise.solution, one.asked), one.asked.data[0], lax=True)
     return mine.traffic == theirs.traffic and (mine.traffic != right.traffic or mine.peak == theirs.peak)
+
+
+def _room_apart(tried: Sequence[Tried], variants: Sequence[Attempt]) -> int:
+    """How much more or less room was taken before the same stop: where an error has many causes, what had room by then tells them apart."""
+    return sum(abs(one.runs[0].peak - attempted(one.asked, variant).runs[0].peak) for one, variant in zip(tried, variants, strict=True))
 
 
 def _same_words(_: Exercise, tried: Sequence[Tried], __: Sequence[Attempt], variants: Sequence[Attempt]) -> bool:

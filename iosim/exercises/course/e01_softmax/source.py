@@ -92,6 +92,12 @@ EXERCISE = Exercise(
             (("(m + np.log(l))", "np.log(l)"),),
         ),
         Mistake(
+            "LSE as a column",
+            "The numbers are right, but the LSE has shape (rows, 1): it is asked for as one number a row, (rows,). Drop the axis of length "
+            "1.",
+            (("(m + np.log(l))[:, 0]", "m + np.log(l)"),),
+        ),
+        Mistake(
             "LSE of the weights",
             "The weights add up to 1, so that the log of their sum is 0; the LSE is that of the logits: m + log l.",
             (("(m + np.log(l))", "np.log((e / l).sum(axis=1, keepdims=True))"),),

@@ -16,8 +16,9 @@ def online_softmax(x: Float, Bc: int) -> tuple[Float, Float]:
 
     x is (rows, cols) and holds at least one logit, each of them finite, or -inf where it is masked.
     m_i = max_j x_ij and l_i = sum_j exp(x_ij - m_i). A row of nothing but -inf has m_i = -inf and l_i = 0.
-    Read x in tiles x[:, 0:Bc], x[:, Bc:2 * Bc], ..., each once; the last one is narrower where Bc does not divide cols, and Bc may
-    exceed cols. A tile may hold nothing but -inf in a row that has other logits before or after it.
+    Read x in tiles x[:, 0:Bc], x[:, Bc:2 * Bc], ..., each once; that it is one pass is not checked, only m and l are. The last tile is
+    narrower where Bc does not divide cols, and Bc may exceed cols. A tile may hold nothing but -inf in a row that has other logits before
+    or after it.
     Both results are float64, and never NaN.
     """
     m = np.full((len(x), 1), -np.inf)

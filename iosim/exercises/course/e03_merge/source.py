@@ -126,6 +126,12 @@ EXERCISE = Exercise(
             (("np.exp(m1 - shift), np.exp(m2 - shift)", "np.exp(shift - m1), np.exp(shift - m2)"),),
         ),
         Mistake(
+            "inverse factor where a part saw keys",
+            "Where both parts saw keys, both factors are upside down: a part below the smaller maximum must shrink, yours grows. Merge (0, "
+            "2, 4) and (ln 3, 4/3, 32/3): O / l is 6, yours is 3.0909.",
+            (("np.exp(m1 - shift), np.exp(m2 - shift)", "(np.where(np.isneginf(x), 0.0, np.exp(shift - x)) for x in (m1, m2))"),),
+        ),
+        Mistake(
             "l not rescaled",
             "O is corrected, l is not, so that the weights no longer add up to 1. Merge (0, 2, 4) and (ln 3, 4/3, 32/3): O / l is 6, yours "
             "is 3.6.",

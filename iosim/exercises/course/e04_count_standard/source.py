@@ -13,8 +13,9 @@ def count_standard(n: int, nk: int, d: int, dv: int, Br: int) -> int:
     """The words that standard attention moves between HBM and SRAM, reads and writes together: a whole number, exact.
 
     One head, without a mask: Q (n, d), K (nk, d), V (nk, dv), O (n, dv); the scores S and the weights P, both (n, nk), are stored in HBM
-    too. A word is one element of any of these. All arguments are integers >= 1. Queries are cut into tiles of Br rows; the last tile
-    has fewer where Br does not divide n, and moves only the rows that it has. Three passes, each over all query tiles:
+    too. A word is one element of any of these. All arguments are integers >= 1; plain Python integers are all that is needed. Queries are
+    cut into tiles of Br rows; the last tile has fewer where Br does not divide n, and moves only the rows that it has. Three passes, each
+    over all query tiles:
 
     1. S = Q K^T: a tile loads its rows of Q once, and for them all of K; it stores its rows of S.
     2. P = softmax(S): each row of S is loaded once, and its row of P stored.
@@ -114,6 +115,17 @@ EXERCISE = Exercise(
             "The last tile is counted with Br rows, but it moves only the rows that it has. Set Br = 1000 and n = 1: a single row of Q is "
             "loaded.",
             (("tiles = -(-n // Br)\n", "tiles = -(-n // Br)\n    n = tiles * Br\n"),),
+        ),
+        Mistake(
+            "rows of Q and O counted in whole tiles",
+            "S and P are counted as they are, but Q and O as if the last tile had Br rows. It moves only the rows that it has, whatever "
+            "array they belong to: over all tiles these are n.",
+            (("scores = n * d", "scores = tiles * Br * d"), ("+ n * dv", "+ tiles * Br * dv")),
+        ),
+        Mistake(
+            "three times the scores",
+            "S and P cross four times, not three: S is stored in pass 1 and loaded in pass 2, P is stored in pass 2 and loaded in pass 3.",
+            (("softmax = n * nk + n * nk", "softmax = n * nk"),),
         ),
         Mistake(
             "d for dv",

@@ -17,7 +17,8 @@ def standard(m: Machine, Q: Hbm, K: Hbm, V: Hbm, S: Hbm, P: Hbm, O: Hbm, *, Br: 
 
     Q (N_q, d), K (N_k, d) and V (N_k, d_v) are read; S and P (N_q, N_k) and O (N_q, d_v) are filled, each written once.
     The first pass stores S in tiles of Br queries by Bc keys, with Q_i on chip while the keys pass by. The second reads S once, a whole row
-    at a time, and stores P. The third sums O_i over tiles of P and V, with queries outside, and stores it when its last key tile is done.
+    at a time (its query tiles are of one query, and S[i] is all keys of these), and stores P. The third sums O_i over tiles of P and V,
+    with queries outside, and stores it when its last key tile is done.
     SRAM holds what a pass needs: Q_i, K_j and a tile of S; a row of S, which P replaces; or O_i, V_j and a tile of P.
     """
     (N_q, N_k), d_v = S.shape, V.shape[1]
@@ -137,6 +138,30 @@ EXERCISE = Exercise(
             "Q loaded for every pair of tiles",
             "Q_i is the same for every key tile: load it once, before the loop over key tiles.",
             (("        q = m.load(Q[i])\n", ""), ("scale * (q @", "scale * (m.load(Q[i]) @")),
+            fails="words",
+        ),
+        Mistake(
+            "K and V read for every query",
+            "The first and the third pass go over single queries, so that K and V are read once a row, N_q times. A tile of Br queries "
+            "reads them once for all of its rows: only the softmax needs single rows.",
+            (
+                ("m.tiles(N_q, Br):\n        q = ", "m.tiles(N_q, 1):\n        q = "),
+                ("m.tiles(N_q, Br):\n        o = ", "m.tiles(N_q, 1):\n        o = "),
+            ),
+            fails="words",
+        ),
+        Mistake(
+            "K read for every query",
+            "The first pass goes over single queries, so that K is read once a row, N_q times. A tile of Br queries reads it once for all "
+            "of its rows: only the softmax needs single rows.",
+            (("m.tiles(N_q, Br):\n        q = ", "m.tiles(N_q, 1):\n        q = "),),
+            fails="words",
+        ),
+        Mistake(
+            "V read for every query",
+            "The third pass goes over single queries, so that V is read once a row, N_q times. A tile of Br queries reads it once for all "
+            "of its rows: only the softmax needs single rows.",
+            (("m.tiles(N_q, Br):\n        o = ", "m.tiles(N_q, 1):\n        o = "),),
             fails="words",
         ),
         Mistake(

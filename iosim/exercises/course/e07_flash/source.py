@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from iosim import theory
 from iosim.exercises.course.scores import statistic_answers
 from iosim.exercises.spec import Exercise, KernelCheck, Mistake, Trial
-from iosim.exercises.trials import attention_trials
+from iosim.exercises.trials import attention_trial, attention_trials, pick
 from iosim.memory import Hbm, Machine, exp, maximum
 from iosim.specs import Attention, Blocks
 
@@ -19,7 +21,10 @@ def flash(m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, L: Hbm, M: Hbm, *, Br: int
     Bc keys. First O = 0, l = 0 and m = -inf are stored. Then each K_j and V_j is loaded once, and for every query tile Q_i, O_i, l_i
     and m_i are loaded, and O_i, l_i and m_i stored. After key tile j they are what attention to the keys so far gives: m the largest
     score, l the sum of exp(S - m), and O, divided by l already, its output.
-    SRAM holds K_j, V_j, Q_i, O_i, one tile of Br x Bc for S and then P, and eight columns of Br words.
+    SRAM holds K_j, V_j, Q_i, O_i, one tile of Br x Bc for S and then P, and eight columns of Br words: l and m as they come, m~ and l~ of
+    the tile, the new m and the new l, and the two factors exp(m - m_new) and exp(m~ - m_new). In one of the problems that are judged the
+    rows of Q and K are long, those of V and O are single numbers, and SRAM holds half of the keys: queries outside move more than is
+    allowed there.
     """
     (N_q, d_v), N_k = O.shape, K.shape[0]
     for i in m.tiles(N_q, Br):
@@ -43,8 +48,28 @@ def flash(m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, L: Hbm, M: Hbm, *, Br: int
 
 
 def trials(rng: np.random.Generator) -> list[Trial]:
-    """The usual problems; l and m are judged too."""
-    return attention_trials(flash, rng, outputs=("O", "l", "m"), expected=statistic_answers)
+    """The usual problems, and one in which keys outside move fewer words; l and m are judged too."""
+    usual = attention_trials(flash, rng, outputs=("O", "l", "m"), expected=statistic_answers)
+    problem, blocks = long_rows(rng)
+    long = attention_trial(flash, "long rows", problem, blocks, rng, outputs=("O", "l", "m"), expected=statistic_answers)
+    return [*usual, scalable(long)]
+
+
+def scalable(asked: Trial) -> Trial:
+    """The trial with so many unnamed words that K_j may be multiplied by scale before the product, however long its rows are."""
+    assert asked.registers is not None
+    return replace(asked, registers=asked.registers + int(asked.params["Bc"]) * asked.inputs["K"][1])
+
+
+def long_rows(rng: np.random.Generator) -> tuple[Attention, Blocks]:
+    """A problem that queries outside cannot do in the words of keys outside, in whatever tiles.
+
+    d is large, d_v = 1, and the keys are two tiles. In the same room fewer than half of the queries fit beside a single key, even if each
+    takes only two columns; so that queries outside read K and V three times, N_q d + 3 N_k (d + 1) words, which is more than keys outside
+    move, N_k (d + 1) + 2 N_q (d + 6).
+    """
+    d, cols = pick(rng, 18, 22), pick(rng, 8, 9)
+    return Attention(2 * cols + 3, d, nk=2 * cols, dv=1), Blocks(2, cols)
 
 
 def words(kernel: str, Bc: int) -> int:
@@ -56,6 +81,26 @@ FILLING = """    for i in m.tiles(N_q, Br):
         m.store(O[i], m.full(0.0, i.size, d_v, name="O_i"))
         m.store(L[i], m.full(0.0, i.size, 1, name="l_i"))
         m.store(M[i], m.full(-np.inf, i.size, 1, name="m_i"))
+"""
+LOOPS = """    for j in m.tiles(N_k, Bc):
+        k, v = m.load(K[j]), m.load(V[j])
+        for i in m.tiles(N_q, Br):
+            q, o, l_i, m_i = m.load(Q[i]), m.load(O[i]), m.load(L[i]), m.load(M[i])
+"""
+TURNED = """    for i in m.tiles(N_q, Br):
+        q = m.load(Q[i])
+        o, l_i = m.full(0.0, i.size, d_v, name="O_i"), m.full(0.0, i.size, 1, name="l_i")
+        m_i = m.full(-np.inf, i.size, 1, name="m_i")
+        for j in m.tiles(N_k, Bc):
+            k, v = m.load(K[j]), m.load(V[j])
+"""
+STORES = """            m.store(O[i], (l_i * a * o + b * (s @ v)) / l_new)
+            m.store(L[i], l_new)
+            m.store(M[i], m_new)
+"""
+ENDS = """        m.store(O[i], o)
+        m.store(L[i], l_i)
+        m.store(M[i], m_i)
 """
 KEPT = """    kept = [
         (m.full(0.0, i.size, d_v, name="O_i"), m.full(0.0, i.size, 1, name="l_i"), m.full(-np.inf, i.size, 1, name="m_i"))
@@ -171,6 +216,34 @@ EXERCISE = Exercise(
             fails="words",
         ),
         Mistake(
+            "queries outside",
+            "This is the order of exercise 8: O, l and m stay on chip, but K and V are read once for every query tile. Here keys are to be "
+            "outside: K_j and V_j are loaded once, and O, l and m come and go.",
+            (
+                (FILLING + LOOPS, LOOPS),
+                (LOOPS, TURNED),
+                (
+                    STORES,
+                    "            o[...] = (l_i * a * o + b * (s @ v)) / l_new\n            l_i[...] = l_new\n            m_i[...] = m_new\n"
+                    + ENDS,
+                ),
+            ),
+            fails="words",
+        ),
+        Mistake(
+            "loops exchanged as they are",
+            "With queries outside K and V are read once for every query tile, and O, l and m still go through HBM for every pair of tiles. "
+            "Let keys be outside, so that K_j and V_j are loaded once.",
+            (
+                (
+                    LOOPS,
+                    "    for i in m.tiles(N_q, Br):\n        q = m.load(Q[i])\n        for j in m.tiles(N_k, Bc):\n"
+                    "            k, v = m.load(K[j]), m.load(V[j])\n            o, l_i, m_i = m.load(O[i]), m.load(L[i]), m.load(M[i])\n",
+                ),
+            ),
+            fails="words",
+        ),
+        Mistake(
             "division by l in a pass of its own",
             "O is kept as a plain sum and divided in the end, for which it is read and written once more. Here l is known at every key "
             "tile, and the division is free; with queries outside, in exercise 8, it can wait without another pass.",
@@ -205,6 +278,13 @@ EXERCISE = Exercise(
                     "        for i, (o, l_i, m_i) in zip(m.tiles(N_q, Br), kept):\n            q = m.load(Q[i])\n",
                 ),
             ),
+            fails="rules",
+        ),
+        Mistake(
+            "S without room",
+            "S_ij is needed twice, for its row maximum and for P, and what has no room is used once: give it room with m.let when it is "
+            "computed. P can then be written over it.",
+            (('m.let(scale * (q @ k.T), "S_ij")', "scale * (q @ k.T)"),),
             fails="rules",
         ),
         Mistake(

@@ -104,6 +104,11 @@ EXERCISE = Exercise(
             (("s @ v", "(s / l_i) @ v"), ("m.store(O[i], o / l_i)", "m.store(O[i], o)")),
         ),
         Mistake(
+            "O never divided by l",
+            "O_i is a sum of exp(S - m) V, and the exp of a row add up to l, not to 1: divide by l_i once, when the last key tile is done.",
+            (("m.store(O[i], o / l_i)", "m.store(O[i], o)"),),
+        ),
+        Mistake(
             "scale missing",
             "The scores are scale Q K^T; multiply by scale before the maximum is taken.",
             (("scale * (q @ k.T)", "q @ k.T"),),
@@ -143,6 +148,13 @@ EXERCISE = Exercise(
                 ("        for j in m.tiles(N_k, Bc):\n", "        for _, (k, v) in zip(m.tiles(N_k, Bc), kept, strict=True):\n"),
                 ("            k, v = m.load(K[j]), m.load(V[j])\n", ""),
             ),
+            fails="rules",
+        ),
+        Mistake(
+            "S without room",
+            "S_ij is needed twice, for its row maximum and for P, and what has no room is used once: give it room with m.let when it is "
+            "computed. P can then be written over it.",
+            (('m.let(scale * (q @ k.T), "S_ij")', "scale * (q @ k.T)"),),
             fails="rules",
         ),
         Mistake(

@@ -18,7 +18,7 @@ def best_blocks(n: int, nk: int, d: int, dv: int, M: int) -> tuple[int, int]:
     SRAM holds, all at once and one word an element: Q_i (Br, d), O_i (Br, dv), four columns of Br (l, m, the new m, and the factor
     exp(m - m_new)), K_j (Bc, d), V_j (Bc, dv), and one tile (Br, Bc) for S and then P. Together they may take M words, not more.
     1 <= Br <= n and 1 <= Bc <= nk; both are whole numbers. Where several blocks are best, any of them will do.
-    All arguments are integers >= 1, and M has room for one query beside one key.
+    All arguments are integers >= 1, and M has room for one query beside one key. Plain Python integers are all that is needed.
     """
     most = (M - d - dv) // (d + dv + 5)  # queries beside a single key: a row of Q and of O, four columns, and one of S
     tiles = -(-n // most)
@@ -68,6 +68,7 @@ def words(problem: Attention, cut: Blocks) -> int:
     return sum(array.reads + array.writes for array in theory.predict("flash2", problem, cut).values())
 
 
+FIRST = ("(d + dv + 5)", "(d + dv + 1)")  # the four columns of a query left out
 HEAD, SRAM = Attention(4096, 64), Capacity(49_152)  # 192 KiB of float32
 PAPER, BEST = (theory.choose_blocks("flash2", HEAD, SRAM, rule) for rule in ("paper", "best"))
 
@@ -103,6 +104,18 @@ EXERCISE = Exercise(
             "l and m have no room",
             "Four columns of Br words stand beside the tiles: l, m, the new m, and the factor. Add up once more what one query takes.",
             (("(d + dv + 5)", "(d + dv + 1)"), ("(d + dv + 4)", "(d + dv)")),
+        ),
+        Mistake(
+            "four columns forgotten, a single key",
+            "Br is as large as it can be beside one key, but the columns l, m, the new m and the factor are forgotten: each query takes "
+            "four words more.",
+            (FIRST, ("return Br, Bc", "return min(n, (M - d - dv) // (d + dv + 1)), 1")),
+        ),
+        Mistake(
+            "four columns forgotten, uneven tiles",
+            "Br is as large as it can be, and Bc takes what is left, but the columns l, m, the new m and the factor are forgotten: each "
+            "query takes four words more.",
+            (FIRST, ("-(-n // tiles)", "min(n, most)"), ("(d + dv + 4)", "(d + dv)")),
         ),
         Mistake(
             "O has no room",

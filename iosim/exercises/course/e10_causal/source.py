@@ -77,8 +77,9 @@ EXERCISE = Exercise(
     solution=causal,
     header="import numpy as np\n\nfrom iosim.kernels.masking import Mask\n"
     "from iosim.memory import Hbm, Machine, exp, finite, log, maximum, nonzero",
-    learn="A mask saves words only by tiles: what no query of a tile sees is never loaded, what all of them see needs no mask, and only "
-    "along the edge are single pairs hidden. And rows that have seen nothing must not divide 0 by 0.",
+    learn="Exercise 15, which tiles are empty, partial or full, is best done before this one. A mask saves words only "
+    "by tiles: what no query of a tile sees is never loaded, what all of them see needs no mask, and only along the edge are single pairs "
+    "hidden. And rows that have seen nothing must not divide 0 by 0.",
     formula="S_ij = -inf where j > i + N_k - N_q;  m_new = max(m, rowmax S),  P = exp(S - m_new),  l = exp(m - m_new) l + rowsum P,  "
     "O = exp(m - m_new) O + P V;  in the end O / l and LSE = m + log l, or 0 and -inf where l = 0",
     paper="FlashAttention-2 (Dao 2023, arXiv 2307.08691), section 3.1, causal masking: tiles whose keys all come after their queries are "
@@ -145,6 +146,12 @@ EXERCISE = Exercise(
             (("finite(maximum(m_i, s.rowmax()))", "maximum(m_i, s.rowmax())"),),
         ),
         Mistake(
+            "exercise 8 and hide",
+            "Hiding is not enough. While a query has seen nothing its maximum is -inf, and -inf - (-inf) is NaN; and if it never sees "
+            "anything its l is 0, and 0 / 0 is NaN. Make the maximum finite before it is subtracted, and what divides O not 0.",
+            (("finite(maximum(m_i, s.rowmax()))", "maximum(m_i, s.rowmax())"), ("o / nonzero(l_i)", "o / l_i")),
+        ),
+        Mistake(
             "rows that see nothing divide by zero",
             "A query that attends to nothing has l = 0, and 0 / 0 is NaN; its O is 0. Divide by something that is not 0 there.",
             (("o / nonzero(l_i)", "o / l_i"),),
@@ -181,6 +188,19 @@ EXERCISE = Exercise(
                 ("        m.store(O[i], o / nonzero(l_i))\n", ""),
                 ("            m_i[...] = m_new\n", "            m_i[...] = m_new\n            m.store(O[i], o / nonzero(l_i))\n"),
             ),
+            fails="rules",
+        ),
+        Mistake(
+            "S without room",
+            "S_ij is needed twice, for its row maximum and for P, and what has no room is used once: give it room with m.let when it is "
+            "computed. P can then be written over it.",
+            (('m.let(scale * (q @ k.T), "S_ij")', "scale * (q @ k.T)"),),
+            fails="rules",
+        ),
+        Mistake(
+            "P used twice without a name",
+            "An unnamed value is gone once it was used, and P is needed for l and for O: give it room, over S, with s[...] = ...",
+            (("s[...] = exp(s - m_new)", "p = exp(s - m_new)"), ("s.rowsum()", "p.rowsum()"), ("s @ v", "p @ v")),
             fails="rules",
         ),
         Mistake(

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from iosim import theory
-from iosim.exercises.course.e07_flash.source import FILLING, KEPT
+from iosim.exercises.course.e07_flash.source import ENDS, FILLING, KEPT, scalable
 from iosim.exercises.course.scores import statistic_answers
 from iosim.exercises.spec import Exercise, KernelCheck, Mistake, Trial
-from iosim.exercises.trials import attention_trial, long_tiles, ragged_tails, whole_tiles
+from iosim.exercises.trials import attention_trial, long_tiles, pick, ragged_tails, whole_tiles
 from iosim.kernels.masking import Mask
 from iosim.masks.block import BlockMask, grid_shape
 from iosim.masks.patterns import butterfly
@@ -18,9 +18,7 @@ from iosim.memory import Hbm, Machine, exp, maximum
 from iosim.specs import Attention, Blocks, Options
 
 
-def block_sparse(
-    m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, L: Hbm, M: Hbm, *, Br: int, Bc: int, scale: float, mask: Mask
-) -> None:  # fmt: skip
+def block_sparse(m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, L: Hbm, M: Hbm, *, Br: int, Bc: int, scale: float, mask: Mask) -> None:
     """O and the statistics l and m, where only the pairs of some tiles of Br queries by Bc keys attend, and all pairs of these do.
 
     Q (N_q, d), K (N_k, d) and V (N_k, d_v) are read; O (N_q, d_v), L and M (N_q, 1), which are l and m, are filled: keys outside, as in
@@ -28,7 +26,8 @@ def block_sparse(
     attends to, ``mask.grid.col(j)`` to the query tiles that attend to key tile j, ``mask.grid.unvisited_rows()`` to those that attend to
     nothing. No word of any other tile moves. With ``mask.grid.col(j)``, ``i.first`` says that no key tile before this one has met query
     tile i: there O, l and m begin on chip, and are not read. A query that attends to nothing has O = 0, l = 0, m = -inf, written once too.
-    SRAM holds what it holds in exercise 7: K_j, V_j, Q_i, O_i, one tile of Br x Bc for S and then P, and eight columns of Br words.
+    SRAM holds what it holds in exercise 7: K_j, V_j, Q_i, O_i, one tile of Br x Bc for S and then P, and eight columns of Br words. In one
+    of the problems that are judged rows of Q and K are long and query tiles low, and queries outside move more than is allowed.
     """
     (N_q, d_v), N_k = O.shape, K.shape[0]
     for j in m.tiles(N_k, Bc, seen=mask.grid.columns(skip_empty=True)):
@@ -56,17 +55,25 @@ def block_sparse(
 
 def trials(rng: np.random.Generator) -> list[Trial]:
     """The usual problems, each under a block mask of its own."""
-    drawn = (("whole tiles", whole_tiles(rng)), ("ragged tails", ragged_tails(rng)), ("few, long tiles", long_tiles(rng)))
+    drawn = (
+        ("whole tiles", whole_tiles(rng)), ("ragged tails", ragged_tails(rng)), ("few, long tiles", long_tiles(rng)),
+        ("long rows", long_rows(rng)),
+    )  # fmt: skip
     return [masked_trial(label, problem, blocks, rng) for label, (problem, blocks) in drawn]
+
+
+def long_rows(rng: np.random.Generator) -> tuple[Attention, Blocks]:
+    """Low query tiles, long rows of Q and K, and d_v = 1: a kept tile has many more words of K than of Q, O, l and m."""
+    return Attention(2 * pick(rng, 8, 10) + 1, pick(rng, 18, 22), nk=3 * 8 + pick(rng, 1, 7), dv=1), Blocks(2, 8)
 
 
 def masked_trial(label: str, problem: Attention, blocks: Blocks, rng: np.random.Generator) -> Trial:
     """A problem under a block mask, in the room that exercise 7 has, so that its listing fits."""
     asked = replace(problem, block_mask=some_tiles(problem, blocks, rng))
     sram = theory.residents("flash", problem, Blocks(min(blocks.rows, problem.n), min(blocks.cols, problem.nk)))
-    return attention_trial(
-        block_sparse, label, asked, blocks, rng, outputs=("O", "l", "m"), sram=sram, expected=statistic_answers
-    )  # fmt: skip
+    return scalable(
+        attention_trial(block_sparse, label, asked, blocks, rng, outputs=("O", "l", "m"), sram=sram, expected=statistic_answers)
+    )
 
 
 def some_tiles(problem: Attention, blocks: Blocks, rng: np.random.Generator) -> BlockMask:
@@ -89,6 +96,27 @@ def words(mask: BlockMask | None, options: Options = FEWEST) -> int:
 
 
 SPARSE, DENSE, PRINTED = words(BUTTERFLY), words(None), words(BUTTERFLY, Options())
+LOOPS = """    for j in m.tiles(N_k, Bc, seen=mask.grid.columns(skip_empty=True)):
+        k, v = m.load(K[j]), m.load(V[j])
+        for i in m.tiles(N_q, Br, seen=mask.grid.col(j)):
+            q = m.load(Q[i])
+            if i.first:
+                o, l_i = m.full(0.0, i.size, d_v, name="O_i"), m.full(0.0, i.size, 1, name="l_i")
+                m_i = m.full(-np.inf, i.size, 1, name="m_i")
+            else:
+                o, l_i, m_i = m.load(O[i]), m.load(L[i]), m.load(M[i])
+"""
+TURNED = """    for i in m.tiles(N_q, Br):
+        q = m.load(Q[i])
+        o, l_i = m.full(0.0, i.size, d_v, name="O_i"), m.full(0.0, i.size, 1, name="l_i")
+        m_i = m.full(-np.inf, i.size, 1, name="m_i")
+        for j in m.tiles(N_k, Bc, seen=mask.grid.row(i)):
+            k, v = m.load(K[j]), m.load(V[j])
+"""
+STORES = """            m.store(O[i], (l_i * o + s @ v) / l_new)
+            m.store(L[i], l_new)
+            m.store(M[i], m_new)
+"""
 UNVISITED = FILLING.replace("Br)", "Br, seen=mask.grid.unvisited_rows())")
 
 EXERCISE = Exercise(
@@ -157,6 +185,28 @@ EXERCISE = Exercise(
             (("scale * (q @ k.T)", "q @ k.T"),),
         ),
         Mistake(
+            "the listing of exercise 7",
+            "Without seen= the loops visit every tile, kept or not, and every pair attends: this is attention without a mask. Give the "
+            "loop over keys seen=mask.grid.columns(skip_empty=True), and the one over queries seen=mask.grid.col(j).",
+            (
+                ("    for j in m.tiles(N_k, Bc, seen=mask.grid.columns(skip_empty=True))", FILLING + "    for j in m.tiles(N_k, Bc)"),
+                ("for i in m.tiles(N_q, Br, seen=mask.grid.col(j))", "for i in m.tiles(N_q, Br)"),
+                ("            if i.first:\n", "            if False:\n"),
+                (UNVISITED, ""),
+            ),
+        ),
+        Mistake(
+            "query tiles visited that are not kept",
+            "Without seen= the inner loop visits every query tile, also those that do not attend to key tile j, and these attend to it "
+            "then. Give it seen=mask.grid.col(j).",
+            (
+                ("    for j in m.tiles(N_k, Bc, seen", FILLING + "    for j in m.tiles(N_k, Bc, seen"),
+                ("for i in m.tiles(N_q, Br, seen=mask.grid.col(j))", "for i in m.tiles(N_q, Br)"),
+                ("            if i.first:\n", "            if False:\n"),
+                (UNVISITED, ""),
+            ),
+        ),
+        Mistake(
             "empty key tiles loaded",
             "K_j and V_j are loaded before it is known whether any query tile wants them. Visit the key tiles that are met: "
             "skip_empty=True.",
@@ -194,10 +244,37 @@ EXERCISE = Exercise(
             fails="words",
         ),
         Mistake(
+            "queries outside",
+            "This is the order of exercise 8: O, l and m stay on chip, but K_j and V_j are read again for every query tile that meets "
+            "them. Here keys are to be outside, so that each is loaded once.",
+            (
+                (LOOPS, TURNED),
+                (
+                    STORES,
+                    "            o[...] = (l_i * o + s @ v) / l_new\n            l_i[...] = l_new\n            m_i[...] = m_new\n" + ENDS,
+                ),
+                (UNVISITED, ""),
+            ),
+            fails="words",
+        ),
+        Mistake(
             "queries that see nothing never written",
             "A query tile that no key tile meets is not stored by the loops over kept tiles. Its O = 0, l = 0 and m = -inf must be written "
             "too.",
             ((UNVISITED, ""),),
+            fails="rules",
+        ),
+        Mistake(
+            "S without room",
+            "S_ij is needed twice, for its row maximum and for P, and what has no room is used once: give it room with m.let when it is "
+            "computed. P can then be written over it.",
+            (('m.let(scale * (q @ k.T), "S_ij")', "scale * (q @ k.T)"),),
+            fails="rules",
+        ),
+        Mistake(
+            "P used twice without a name",
+            "An unnamed value is gone once it was used, and P is needed for l and for O: give it room, over S, with s[...] = ...",
+            (("s[...] = exp(s - m_new)", "p = exp(s - m_new)"), ("s.rowsum()", "p.rowsum()"), ("s @ v", "p @ v")),
             fails="rules",
         ),
         Mistake(

@@ -176,6 +176,11 @@ EXERCISE = Exercise(
             (("scale * (p.T @ q)", "p.T @ q"),),
         ),
         Mistake(
+            "scale missing in dQ and dK",
+            "S is scale Q K^T, so that a change of Q or of K reaches S multiplied by scale: dQ = scale dS K, and dK = scale dS^T Q.",
+            (("scale * (p @ k)", "p @ k"), ("scale * (p.T @ q)", "p.T @ q")),
+        ),
+        Mistake(
             "scale missing in S",
             "The LSE is that of scale Q K^T, and P must be made from the same scores: multiply by scale before LSE is taken off.",
             (("scale * (q @ k.T) - m", "q @ k.T - m"),),

@@ -8,6 +8,7 @@ import numpy as np
 
 from iosim import theory
 from iosim.devices.files import device
+from iosim.exercises.course.scores import statistic_answers
 from iosim.exercises.spec import Array, Exercise, KernelCheck, Mistake, Trial
 from iosim.exercises.trials import HUGE, HUGE_LOGITS, USUAL, Data, Expected, best_known, forward_answers, pick, random_data, trial
 from iosim.kernels.masking import Mask
@@ -22,12 +23,13 @@ def decoding(
 ) -> None:
     """O = softmax(scale Q K^T) V for a few queries and many keys, which are split into T parts that could all be computed at once.
 
-    Q (N_q, d), K (N_k, d) and V (N_k, d_v) are read, O (N_q, d_v) is filled. All queries are one tile, Q[:], and Br = N_q. A part is some
-    of the tiles of Bc keys, at least one. M_p and L_p (T Br, 1) and O_p (T Br, d_v) lie in HBM too, for what waits between the loops:
+    Q (N_q, d), K (N_k, d) and V (N_k, d_v) are read; O (N_q, d_v), M_p and L_p (T Br, 1) and O_p (T Br, d_v) are filled, and all four are
+    judged. All queries are one tile, Q[:], and Br = N_q. A part is some of the tiles of Bc keys, at least one:
     ``for p in m.tiles(O_p.shape[0], Br)`` is a loop over the parts, M_p[p], L_p[p] and O_p[p] are the Br rows of part p, and
     ``m.tiles(N_k, Bc, seen=mask.grid.row(p))`` visits its key tiles.
-    First every part, by itself, loads Q and goes over its key tiles as in exercise 8, and stores its m, l and O, not divided by l. Then a
-    second loop reads what the parts have stored, each once, and merges it; only then O is divided by l, and stored once.
+    First every part, by itself, loads Q and goes over its key tiles as in exercise 8, and stores its m, l and O: those of its own keys
+    alone, and O not divided by l. Then a second loop reads what the parts have stored, each once, and merges it; only then O is divided
+    by l, and stored once.
     SRAM holds Q, O, K_j, V_j, one tile of Br x Bc for S and then P, and four columns of Br words; the merge takes less.
     """
     rows, (N_k, d_v) = O_p.shape[0], V.shape
@@ -97,11 +99,12 @@ def problem(label: str, asked: Attention, blocks: Blocks, sizes: list[int], rng:
     rows = len(sizes) * blocks.rows
     found = trial(
         decoding, label, inputs={"Q": (asked.n, asked.d), "K": (asked.nk, asked.d), "V": (asked.nk, asked.dv)},
-        outputs={"O": (asked.n, asked.dv)}, scratch={"M_p": (rows, 1), "L_p": (rows, 1), "O_p": (rows, asked.dv)},
+        outputs={"O": (asked.n, asked.dv), "M_p": (rows, 1), "L_p": (rows, 1), "O_p": (rows, asked.dv)},
         params={"Br": blocks.rows, "Bc": blocks.cols, "scale": asked.softmax_scale},
         data=[ordered(random_data(asked, rng), 1), ordered(random_data(asked, rng, HUGE_LOGITS), -1)], data_labels=(USUAL, HUGE),
         expected=lambda data: output(asked, data), mask=parts(asked, blocks, sizes),
     )  # fmt: skip
+    found = replace(found, expected=lambda data: {**partial_answers(found, data), **output(asked, data)})
     return replace(found, best=best_known(asked, found), least=least_words(asked, found.sram))
 
 
@@ -121,9 +124,19 @@ def parts(asked: Attention, blocks: Blocks, sizes: list[int]) -> Attention:
     """Which key tiles are those of which part, as a block mask: one query tile a part, which attends to them alone."""
     seen = np.repeat(np.eye(len(sizes), dtype=bool), sizes, axis=1)
     rows = len(sizes) * blocks.rows
-    return Attention(
-        rows, asked.d, nk=asked.nk, dv=asked.dv, block_mask=BlockMask.from_dense(seen, rows, asked.nk, blocks.rows, blocks.cols)
-    )
+    mask = BlockMask.from_dense(seen, rows, asked.nk, blocks.rows, blocks.cols)
+    return replace(asked, n=rows, scale=asked.softmax_scale, block_mask=mask)
+
+
+def partial_answers(found: Trial, data: Data) -> Expected:
+    """M_p, L_p and O_p: the statistics of every part under the mask of the parts, and its O times its l.
+
+    If o is off by at most b, and l by at most c, their product is off by (|o| + b) c + l b.
+    """
+    rows = found.outputs["O_p"][0]
+    right = statistic_answers(found, {**data, "Q": np.tile(data["Q"], (rows // len(data["Q"]), 1))})
+    (l, c), (o, b) = right["l"], right["O"]
+    return {"M_p": right["m"], "L_p": (l, c), "O_p": (o * l, float(((np.abs(o) + b) * c + l * b).max()))}
 
 
 def output(asked: Attention, data: Data) -> Expected:
@@ -140,6 +153,32 @@ def words(count: int) -> int:
 
 
 ONE = sum(array.reads + array.writes for array in theory.predict("flash2", CACHE, Blocks(1, 128)).values())
+
+BEGUN = """        q = m.load(Q[:])
+        o = m.full(0.0, Br, d_v, name="O_i")
+        l_i = m.full(0.0, Br, 1, name="l_i")
+        m_i = m.full(-np.inf, Br, 1, name="m_i")
+"""
+CARRIED = """    o = m.full(0.0, Br, d_v, name="O_i")
+    l_i = m.full(0.0, Br, 1, name="l_i")
+    m_i = m.full(-np.inf, Br, 1, name="m_i")
+"""
+STORED = """        m.store(M_p[p], m_i)
+        m.store(L_p[p], l_i)
+        m.store(O_p[p], o)
+"""
+MERGED = """    o_all = m.full(0.0, Br, d_v, name="O")
+    l_all = m.full(0.0, Br, 1, name="l")
+    m_all = m.full(-np.inf, Br, 1, name="m")
+    for p in m.tiles(rows, Br):
+        m_p = m.load(M_p[p])
+        m_new = m.let(maximum(m_all, m_p), "m_new")
+        alpha, beta = m.let(exp(m_all - m_new), "alpha"), m.let(exp(m_p - m_new), "beta")
+        l_all[...] = alpha * l_all + beta * m.load(L_p[p])
+        o_all[...] = alpha * o_all + beta * m.load(O_p[p])
+        m_all[...] = m_new
+    m.store(O[:], o_all / l_all)
+"""
 
 EXERCISE = Exercise(
     number=13,
@@ -237,10 +276,46 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "every part reads all keys",
-            "Each part has gone over all keys, so that the merge averages equal things: right, but K and V were read T times. Limit the "
-            "loop to the key tiles of the part, with seen=mask.grid.row(p).",
+            "Each part has gone over all keys: the merge then averages equal things, and O is right, but nothing was split, and K and V "
+            "were read T times. Limit the loop to the key tiles of the part, with seen=mask.grid.row(p).",
             (("for j in m.tiles(N_k, Bc, seen=mask.grid.row(p))", "for j in m.tiles(N_k, Bc)"),),
-            fails="words",
+        ),
+        Mistake(
+            "nothing is split",
+            "O is right, but M_p, L_p and O_p hold nothing: no part has left what it knows in HBM, so that one after the other has to wait "
+            "for the state on chip. Begin m, l and O anew for every part and store them; merge in a second loop.",
+            (
+                ("    for p in m.tiles(rows, Br):\n        q = m.load(Q[:])", "    for _ in m.tiles(1, 1):\n        q = m.load(Q[:])"),
+                ("for j in m.tiles(N_k, Bc, seen=mask.grid.row(p))", "for j in m.tiles(N_k, Bc)"),
+                (STORED, "        m.store(O[:], o / l_i)\n"),
+                (MERGED, ""),
+            ),
+            fails="rules",
+        ),
+        Mistake(
+            "parts go on from one another",
+            "m, l and O are those of all keys so far: each part goes on where the one before it ended, and has to wait for it. A part "
+            "begins with m = -inf, l = 0 and O = 0 of its own; what the parts know is put together in the second loop alone.",
+            (
+                (BEGUN, "        q = m.load(Q[:])\n"),
+                (
+                    "    for p in m.tiles(rows, Br):\n        q = m.load(Q[:])",
+                    CARRIED + "    for p in m.tiles(rows, Br):\n        q = m.load(Q[:])",
+                ),
+                (MERGED, "    m.store(O[:], o / l_i)\n"),
+            ),
+        ),
+        Mistake(
+            "parts go on from one another, and are merged",
+            "m, l and O are made once for all parts, so that each part holds the keys of those before it too, and the merge counts these "
+            "again. A part begins with m = -inf, l = 0 and O = 0 of its own.",
+            (
+                (BEGUN, "        q = m.load(Q[:])\n"),
+                (
+                    "    for p in m.tiles(rows, Br):\n        q = m.load(Q[:])",
+                    CARRIED + "    for p in m.tiles(rows, Br):\n        q = m.load(Q[:])",
+                ),
+            ),
         ),
         Mistake(
             "Q loaded for every key tile",
@@ -298,12 +373,6 @@ EXERCISE = Exercise(
                 ("m.load(L_p[p])", "l_p"),
                 ("beta * m.load(O_p[p])", "beta * o_p"),
             ),
-            fails="rules",
-        ),
-        Mistake(
-            "all keys in one tile",
-            "M has room for tiles of Bc keys, not for all of K and V: loop over the key tiles of the part, with seen=mask.grid.row(p).",
-            (("for j in m.tiles(N_k, Bc, seen=mask.grid.row(p))", "for j in m.tiles(N_k, N_k)"),),
             fails="rules",
         ),
     ),

@@ -76,8 +76,9 @@ EXERCISE = Exercise(
     title="Which tiles does causal attention visit?",
     solution=visited_tiles,
     header="import numpy as np\nfrom numpy.typing import NDArray",
-    learn="Whether a tile is empty, partial or full follows from its corners alone, before anything is loaded. Empty tiles cost nothing, "
-    "full ones need no mask. The rule must say how queries and keys are aligned where their numbers differ.",
+    learn="This one is best done before exercise 10. Whether a tile is empty, partial or full follows from its corners alone, before "
+    "anything is loaded. Empty tiles cost nothing, full ones need no mask. The rule must say how queries and keys are "
+    "aligned where their numbers differ.",
     formula="query i sees key j  <=>  j <= i + N_k - N_q;  a tile is empty if its last query does not see its first key, full if its first "
     "query sees its last key",
     paper="FlashAttention-2 (Dao 2023, arXiv 2307.08691), on causal masking: tiles above the diagonal are skipped, and about one tile in a "
@@ -110,6 +111,22 @@ EXERCISE = Exercise(
             "own key hidden",
             "Query i sees key i + nk - n itself; the rule is <=, not <. In tiles of a single pair, those on the diagonal are full.",
             (("left < reach + Br", "left < reach + Br - 1"), ("right <= reach", "right < reach")),
+        ),
+        Mistake(
+            "full one key too late",
+            "The first query sees the key that its reach falls on, too: a tile whose last key is that one is full. The rule is <=, not <.",
+            (("right <= reach", "right < reach"),),
+        ),
+        Mistake(
+            "visited one key too late",
+            "The last query sees the key that its reach falls on, too: a tile whose first key is that one is visited, for a single pair.",
+            (("left < reach + Br", "left < reach + Br - 1"),),
+        ),
+        Mistake(
+            "visited one key too early",
+            "A tile of Br queries ends with the one at I * Br + Br - 1, and not with the next: a key that only that one would see is not "
+            "visited.",
+            (("left < reach + Br", "left <= reach + Br"),),
         ),
         Mistake(
             "tail keys counted",
