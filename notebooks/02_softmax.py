@@ -192,7 +192,7 @@ assert np.abs(run(online_listing, row)[0] / safe(row) - 1).max() < 16 * len(row)
 # ## Two quantities on the way
 #
 # The picture shows $m$ and $l$ along a row of 200 random logits that drift upwards. The maximum so far is a staircase above the dots, the
-# logits. The sum so far grows steadily, and falls whenever the staircase rises (grey lines).
+# logits. The sum so far grows steadily; whenever the staircase rises (grey lines) it is first multiplied by less than 1, and mostly falls.
 
 # %%
 long = np.linspace(-3, 3, 200) + np.random.default_rng(3).normal(size=200)

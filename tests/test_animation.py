@@ -368,3 +368,9 @@ def test_an_option_applies_to_the_kernels_that_have_it() -> None:
     assert not any(KINDS[kind] == "init" for run in made.runs for kind, *_ in run.steps.rows)
     with pytest.raises(BadInput, match="first_pass"):
         animate("flash2", first_pass="create")
+
+
+def test_a_page_of_many_heads_says_that_it_shows_one_group() -> None:
+    many = animate("flash2", Attention(n=16, d=4, batch=2, heads=4, kv_heads=2)).html
+    assert "1 of 4 KV heads and its group is shown" in many
+    assert "is shown, the others" not in animate("flash2").html

@@ -166,7 +166,7 @@ def test_every_notebook_is_listed(source_tree: Path) -> None:
     from iosim_docs import notebooks
 
     found = notebooks.sources(source_tree / "notebooks")
-    assert len(found) >= 8
+    assert len(found) >= 10
     text = notebooks.listed(source_tree / "notebooks")
     assert all(f"notebooks/{path.stem}.ipynb" in text for path in found)
     assert all(title[0].isdigit() and question.endswith("?") for title, question in map(notebooks.head, found) if "?" in question)

@@ -59,7 +59,9 @@ def record(plan: Plan, seed: int = 0) -> Recording:
         arrays = plan.run(m, ready)
     m.finish()
     held = {name: watcher.pool.put(array.data, 0) for name, array in arrays.items() if array.is_input}
-    told = f"{described(plan.problem)}, blocks {plan.blocks}"
+    groups = plan.problem.instances
+    shown = f"; 1 of {groups} KV heads and its group is shown, the others do the same" if groups > 1 else ""
+    told = f"{described(plan.problem)}{shown}, blocks {plan.blocks}"
     return Recording(
         plan.kernel, told, plan.sram.amount, plan.sram.unit, watcher.steps, (plan.blocks.rows, plan.blocks.cols), watcher.listing.lines,
         watcher.pool, held,
