@@ -17,7 +17,7 @@ from iosim.exercises.catalogue import exercise
 from iosim.exercises.course.e01_softmax.source import softmax
 from iosim.exercises.course.e08_flash2.source import flash2
 from iosim.exercises.spec import FunctionCheck, Given
-from iosim.exercises.text import built, mistaken, solution_source
+from iosim.exercises.text import built, mistaken, solution_source, starter
 from iosim.exercises.told import MARKS
 from iosim.memory import Hbm, Machine
 
@@ -88,6 +88,29 @@ def test_a_known_mistake_is_named_with_advice_as_text_and_as_html() -> None:
     assert repr(shown) == str(shown)
 
 
+def test_no_tick_stands_beside_no_point() -> None:
+    shown = check(built(mistaken(FLASH2, FLASH2.mistakes[0]), "flash2"), seed=1)
+    assert [part.passed for part in shown.verdict.parts] == [False, True, True]
+    assert parts(shown) == ["✘", "–", "–"]
+    assert str(shown).count("counts once the values match; now") == 2
+    assert "✔" not in shown._repr_html_()
+    assert "The same inputs again: --seed 1\n" in str(shown)
+    assert "The same inputs again: seed=1<" in shown._repr_html_()
+
+
+def test_a_kernel_that_moved_nothing_has_no_picture() -> None:
+    shown = check(built(starter(FLASH2), "flash2"))
+    assert "tile moved" not in str(shown)
+    assert "<caption" not in shown._repr_html_()
+
+
+def test_whole_numbers_of_numpy_are_numbers() -> None:
+    blocks = exercise("blocks")
+    right = built(solution_source(blocks), blocks.function)
+    assert check(lambda *sizes: tuple(map(np.int32, right(*sizes))), "blocks").passed
+    assert "is a float" in check(lambda *sizes: tuple(map(float, right(*sizes))), "blocks").verdict.parts[0].says
+
+
 def test_what_a_function_raises_is_told_with_its_line() -> None:
     def softmax(x: Any) -> Any:
         """A division by zero, two lines below."""
@@ -111,7 +134,12 @@ def test_the_line_is_the_students_not_ours() -> None:
 
 @pytest.mark.parametrize(
     ("returned", "reason"),
-    [(None, "it returned nothing"), ([1.0], "a value of type list"), ({}, "a value of type dict"), ((1.0, "x"), "a value of type tuple")],
+    [
+        (None, "it returned nothing"),
+        ([1.0], "a value of type list; 2 results are wanted, a tuple: return a, b"),
+        ({}, "a value of type dict"),
+        ((1.0, "x"), "a value of type tuple"),
+    ],
 )
 def test_results_that_are_no_arrays_are_told(returned: object, reason: str) -> None:
     verdict = check(lambda _: returned, "softmax").verdict

@@ -18,13 +18,15 @@ from iosim.exercises.answers import first_wrong, softmax_bounds, softmax_rows
 from iosim.exercises.catalogue import exercise
 from iosim.exercises.course.e08_flash2.source import flash2
 from iosim.exercises.judging import drawn_calls, drawn_trials, judge_function, judge_kernel
+from iosim.exercises.parts import too_often
 from iosim.exercises.picture import panels, picture, picture_html
-from iosim.exercises.runs import Stop, Stopped, listing_attempt, ran, stop_of
+from iosim.exercises.runs import Stop, Stopped, attempted, listing_attempt, ran, stop_of
 from iosim.exercises.spec import Array, Exercise, Trial
-from iosim.exercises.text import built, solution_source
+from iosim.exercises.text import built, mistaken, solution_source
 from iosim.exercises.trials import attention_trials, counted, moved
 from iosim.exercises.verdict import Verdict
 from iosim.grading.stream import Failed, Refused
+from iosim.kernels.masking import Mask
 from iosim.memory import Hbm, Machine
 from iosim.specs import Attention, Blocks
 
@@ -82,6 +84,14 @@ class TestFunctions:
             assert (verdict.score, passed(verdict), verdict.mistake) == (0, (None,), None)
         assert judge_function(SOFTMAX, 0, [*right[:2], None], stop).reason == stop.told
 
+    def test_what_is_near_a_known_mistake_but_another_formula_has_no_name(self) -> None:
+        mistake = SOFTMAX.mistakes[0]
+        with np.errstate(all="ignore"):
+            made = results_of(built(mistaken(SOFTMAX, mistake), "softmax"))
+        assert judge_function(SOFTMAX, 0, made).mistake == mistake.name
+        off = [tuple(np.multiply(array, 1 + 1e-5) for array in result) for result in made]
+        assert judge_function(SOFTMAX, 0, off).mistake is None
+
     def test_a_wrong_answer_of_another_kind_has_no_name(self) -> None:
         verdict = judge_function(
             SOFTMAX, 0, [(np.multiply(a, 1.001), b) for a, b in results_of(built(solution_source(SOFTMAX), "softmax"))]
@@ -99,6 +109,15 @@ class TestFunctions:
         assert first_wrong("P", found, wanted, bound) is None
         assert bound < 1e-9
         assert first_wrong("P", wanted + 2 * bound, wanted, bound) is not None
+
+    def test_a_float_for_an_int_is_told_how_it_came(self) -> None:
+        blocks = exercise("blocks")
+        results: list[tuple[Array, ...] | None] = [(np.asarray(64.0), np.asarray(3))] * len(drawn_calls(blocks, 0))
+        assert (
+            "result 1 of 2 is a float (64.0) where an int is wanted: use // and not /" in judge_function(blocks, 0, results).parts[0].says
+        )
+        results = [(np.zeros(2), np.asarray(3))] * len(drawn_calls(blocks, 0))
+        assert "holds float64 but should hold int64 (" in judge_function(blocks, 0, results).parts[0].says
 
 
 class TestValues:
@@ -146,16 +165,73 @@ class TestRules:
     def test_values_and_words_are_judged_although_room_ran_out(self) -> None:
         both = edited(("s[...] = exp(s - m_new)", "p = m.let(exp(s - m_new), 'p')"), ("s.rowsum()", "p.rowsum()"), ("s @ v", "p @ v"))
         verdict = judged(both)
-        assert passed(verdict) == (True, False, True)
-        assert (verdict.score, verdict.out_of) == (2, 3)
+        assert passed(verdict) == (True, False, None)
+        assert "moved, budget" in verdict.parts[2].says
+        assert verdict.parts[2].says.endswith("; not scored, since room ran out")
+        assert (verdict.score, verdict.out_of) == (1, 3)
         assert "p(" in verdict.parts[1].says
         assert "words of SRAM" in verdict.parts[1].says
         assert verdict.mistake is None  # the same words as with all keys in one tile, but not the same room
 
+    def test_what_goes_by_the_place_of_a_tile_breaks_a_rule(self) -> None:
+        place = edited(
+            ("    for i in m.tiles(N_q, Br):\n", "    for place, i in enumerate(m.tiles(N_q, Br)):\n"),
+            ("o[...] = alpha * o + s @ v", "o[...] = 1.0 * (alpha * o + s @ v) if place == 1 else alpha * o + s @ v"),
+        )
+        verdict = judged(place)
+        assert (verdict.score, passed(verdict)) == (2, (True, False, True))
+        assert "two tiles of one kind (" in verdict.parts[1].says
+        assert "a body may depend only on its tile's size, full, first and last" in verdict.parts[1].says
+
+    def test_after_one_that_was_stopped_no_other_data_are_tried(self) -> None:
+        trial, ran_on = drawn_trials(FLASH2, 0)[0], []
+
+        def stopping(*_: object) -> None:
+            ran_on.append(1)
+            raise Stopped("no more")
+
+        assert len(trial.data) > 1
+        assert len(attempted(trial, stopping).runs) == len(ran_on) == 1
+        assert len(attempted(trial, listing_attempt(flash2, trial)).runs) == len(trial.data)
+
+    def test_who_left_a_loop_at_the_very_end_is_tried_on_all_data(self) -> None:
+        """It has outputs, and those for the first data alone would give a naive exp the point for values."""
+        trial = drawn_trials(FLASH2, 0)[0]
+        leaving = listing_attempt(flash2, trial)
+
+        def left(m: Machine, arrays: Sequence[Hbm], mask: Mask | None) -> None:
+            leaving(m, arrays, mask)
+            next(iter(m.tiles(4, 2)))
+
+        tried = attempted(trial, left)
+        assert tried.stop is not None
+        assert len(tried.runs) == len(trial.data)
+
+    def test_few_residents_are_listed(self) -> None:
+        crowd = edited(
+            (
+                "    for i in m.tiles(N_q, Br):\n",
+                "    for n in range(99): m.full(0.0, 1, 1, name=f'b{n}')\n    for i in m.tiles(N_q, Br):\n",
+            )
+        )
+        says = judged(crowd).parts[1].says
+        assert "b7" in says
+        assert "b8" not in says
+        assert "more" in says
+
+    def test_the_budget_of_every_problem_counts(self) -> None:
+        again = edited(
+            ("    for i in m.tiles(N_q, Br):\n", "    for i in m.tiles(N_q, Br):\n        m.load(Q[i])\n    for i in m.tiles(N_q, Br):\n")
+        )
+        trials = drawn_trials(FLASH2, 0)
+        for over in range(len(trials)):
+            attempts = [listing_attempt(again if place == over else flash2, trial) for place, trial in enumerate(trials)]
+            assert passed(judge_kernel(FLASH2, 0, attempts)) == (True, True, False)
+
     def test_unnamed_words_are_capped(self) -> None:
         hoard = edited(("o[...] = alpha * o + s @ v", "o[...] = alpha * o + s @ v + 0.0 * o + (0.0 * o + (0.0 * o + (0.0 * o + 0.0 * o)))"))
         verdict = judged(hoard)
-        assert passed(verdict) == (True, False, True)
+        assert passed(verdict) == (True, False, None)
         assert "registers hold" in verdict.parts[1].says
 
     def test_copies_in_unnamed_values_do_not_outlive_their_tile(self) -> None:
@@ -181,6 +257,26 @@ class TestRules:
         verdict = judged(edited(("m.store(O[i], o / l_i)", "m.store(O[i], q @ q.T)")))
         assert passed(verdict) == (None, None, None)
         assert verdict.reason.startswith("BadInput: cannot store")
+
+    @pytest.mark.parametrize(
+        ("old", "new", "says"),
+        [
+            ("s.rowmax()", "s.max(axis=1)", "x.rowmax()"),
+            ("s[...] = exp(", "s[...] = np.exp(", "exp, log and maximum of iosim.memory"),
+            (', d_v, name="O_i")', ", d_v)", "m.full wants a name, as in name="),
+            ("            k, v =", "            assert not j > i\n            k, v =", "a tile has no place"),
+            ("m.store(O[i], o / l_i)", "O[:] = o / l_i", "m.store(C[i], value)"),
+            ("m.full(0.0, i.size, d_v", "m.full(0.0, Br, d_v", "the last tile is short: use i.size and j.size"),
+        ],
+    )
+    def test_what_beginners_do_is_told_with_what_would_work(self, old: str, new: str, says: str) -> None:
+        verdict = judged(edited((old, new)))
+        assert says in verdict.reason
+        assert "\n" not in verdict.reason
+
+    def test_a_sum_that_begins_at_a_number_is_told_to_be_given_room(self) -> None:
+        verdict = judged(edited(('o = m.full(0.0, i.size, d_v, name="O_i")', "o = 0"), ("o[...] = alpha * o + s @ v", "o += s @ v")))
+        assert "make it before the loop: c = m.full(0.0, rows, cols, name='c')" in verdict.parts[1].says
 
     def test_what_an_attempt_raises_itself_is_the_reason(self) -> None:
         def attempt(*_: object) -> None:
@@ -212,6 +308,14 @@ class TestWords:
         trial = drawn_trials(FLASH2, 0)[0]
         tiles = -(-trial.inputs["Q"][0] // int(trial.params["Br"]))
         assert f"V was read {2 * tiles} times over where {tiles} will do" in verdict.parts[2].says
+
+    def test_passes_are_told_only_where_they_are_whole(self) -> None:
+        trial = drawn_trials(FLASH2, 0)[0]
+        run = ran(trial, listing_attempt(flash2, trial), trial.data[0])
+        size = trial.inputs["Q"][0] * trial.inputs["Q"][1]
+        twice, more = (replace(run, traffic={**run.traffic, "Q": (words, 0)}) for words in (2 * size, size + 3))
+        assert too_often(FLASH2, trial, twice) == "Q was read 2 times over where once will do"
+        assert too_often(FLASH2, trial, more) == f"of Q, {size + 3:,} words were read where {size:,} will do"
 
     def test_fewer_words_than_the_budget_pass(self) -> None:
         trials = [replace(trial, budget=trial.budget + 1) for trial in drawn_trials(FLASH2, 0)]
@@ -298,7 +402,7 @@ class TestPicture:
     def test_also_where_the_run_was_stopped_and_where_nothing_moved(self) -> None:
         trial, moves = self.moves_of(edited(("m.store(O[i], o / l_i)", "m.store(O[i], q @ q.T)")))
         assert "Q        read" in picture(trial, moves)
-        assert "·" in picture(trial, moves)
+        assert "; a digit says how often, · never\n" in picture(trial, moves)
         assert picture(trial, []).startswith("No tile moved")
         assert "<table" in picture_html(trial, [])
 
@@ -322,6 +426,13 @@ class TestPicture:
         title, *rows = picture(trial, moves).splitlines()
         assert [row[-48:] for row in rows] == ["1" * 48] * 4 + ["2" * 48]
         assert max(map(len, (title, *rows))) <= 100
+
+    def test_signs_and_parts_of_a_pass_are_explained(self) -> None:
+        trial = replace(drawn_trials(FLASH2, 0)[0], inputs={"X": (100, 1)})
+        few, many = (Event("load", "X", ((0, 1), (0, 1)), 1, 4, times, 0) for times in (3, 12))
+        assert picture(trial, [few]).splitlines()[0].endswith("how often, · never")
+        assert "X        read    3 % of it" in picture(trial, [few])
+        assert picture(trial, [many]).splitlines()[0].endswith("how often, · never, + 10 times or more")
 
     def test_names_are_escaped_in_html(self) -> None:
         trial = drawn_trials(FLASH2, 0)[0]

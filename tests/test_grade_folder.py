@@ -17,16 +17,20 @@ import pytest
 
 from iosim.errors import BadInput
 from iosim.exercises import folder, rows
+from iosim.exercises import graded as graded_module
 from iosim.exercises.catalogue import EXERCISES, exercise
 from iosim.exercises.folder import grade_folder, graded_rows, submissions
 from iosim.exercises.graded import grade_source, graded
 from iosim.exercises.here import check
+from iosim.exercises.judging import drawn_trials
 from iosim.exercises.named import exercise_by_name, student_of
 from iosim.exercises.rows import Row, Submission, seed_of
 from iosim.exercises.spec import Exercise
 from iosim.exercises.submission import MOST, read_submission
 from iosim.exercises.text import built, file_name, mistaken, solution_source, starter
 from iosim.exercises.verdict import Verdict
+from iosim.grading.caps import Caps
+from iosim.grading.records import LENGTH, RECORD
 from iosim.grading.worker import Worker
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the layers are Linux's")
@@ -105,6 +109,45 @@ def test_every_mistake_gets_the_verdict_that_it_gets_in_process(asked: Exercise,
         same_as_in_process(asked, number, worker, seed=4)
 
 
+def test_what_goes_by_the_place_of_a_tile_breaks_a_rule_apart_and_in_process(worker: Worker) -> None:
+    source = solution_source(exercise("flash2"))
+    for old, new in (("    for i in m.tiles(N_q, Br):", "    for place, i in enumerate(m.tiles(N_q, Br)):"),
+                     ("alpha * o + s @ v", "(1.0 * (alpha * o + s @ v) if place == 1 else alpha * o + s @ v)")):  # fmt: skip
+        assert source.count(old) == 1
+        source = source.replace(old, new)
+    verdict = grade_source(exercise("flash2"), source.encode(), worker, 5)
+    assert parts(verdict) == parts(check(built(source, "flash2"), exercise("flash2"), seed=5).verdict)
+    assert [part.passed for part in verdict.parts] == [True, False, True]
+    assert "two tiles of one kind" in verdict.parts[1].says
+
+
+def test_the_time_of_all_replays_together_is_limited(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graded_module, "Allowance", partial(graded_module.Allowance, 0.001))
+    verdict = grade_source(exercise("flash2"), solution_source(exercise("flash2")).encode(), worker)
+    assert (verdict.score, "to replay; an answer needs far fewer" in verdict.reason) == (0, True)
+
+
+def test_the_time_of_all_runs_together_is_limited(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graded_module, "Clock", partial(graded_module.Clock, 0.8))
+    assert len(drawn_trials(exercise("flash2"), 0)) > 1
+    rows = "    for i in m.tiles(N_q, Br):\n"
+    sleeping = "import time\n" + solution_source(exercise("flash2")).replace(rows, f"    time.sleep(0.4)\n{rows}")
+    verdict = grade_source(exercise("flash2"), sleeping.encode(), worker)
+    assert (verdict.score, "ended after 10 s by the clock, all problems together" in verdict.reason) == (0, True)
+
+
+def test_a_stream_may_be_as_long_as_its_caps_say() -> None:
+    caps = Caps(100, 1, 1, 1, 1, 1)
+    assert graded_module.limits_of(caps).stream == caps.stream == 100 * (RECORD.size + LENGTH.size) < graded_module.LIMITS.stream
+    assert graded_module.limits_of(caps, 2.0).wall == 2.0 < graded_module.limits_of(caps).wall == graded_module.LIMITS.wall
+
+
+@pytest.mark.parametrize("name", ["softmax", "flash2"])
+def test_a_coroutine_is_a_definition_too(name: str, worker: Worker) -> None:
+    twice = f"async def {name}(*args): pass\n{solution_source(exercise(name))}".encode()
+    assert f"2 functions are named {name}: keep one" in grade_source(exercise(name), twice, worker).reason
+
+
 def test_the_seed_decides_the_verdict(worker: Worker) -> None:
     wrong = mistaken(exercise("flash2"), exercise("flash2").mistakes[0]).encode()
     one, same, other = (grade_source(exercise("flash2"), wrong, worker, seed) for seed in (1, 1, 2))
@@ -120,7 +163,7 @@ WRONG = {
     "np.full(x.shape, np.nan), x[:, 0]": "P[0, 0] is nan",
     "np.full(x.shape, np.inf), x[:, 0]": "P[0, 0] is inf",
     "x.astype('float32'), x": "result 1 of 2 holds float32 but should hold float64",
-    "1, 2": "holds int64",
+    "1, 2": "holds int64 but should hold float64 (",
 }
 
 
@@ -133,7 +176,7 @@ def test_what_is_wrong_with_a_result_is_said(result: str, worker: Worker) -> Non
 
 STOPPED = {
     ("softmax", "def softmax(x): return x"): "returned one array, not 2 arrays",
-    ("softmax", "def softmax(x): return [x]"): "TypeError: the function returned a list",
+    ("softmax", "def softmax(x): return [x]"): "TypeError: the function returned a list; 2 results are wanted, a tuple: return a, b",
     ("softmax", "def softmax(x): return x\nraise ValueError('no\\x1b[31m')"): "ValueError: no\\x1b[31m",
     ("softmax", "class softmax: pass"): "TypeError",
     ("softmax", "import os\ndef softmax(x): os._exit(0)"): "without a word",
@@ -142,11 +185,12 @@ STOPPED = {
     ("flash2", "def flash2(*args): pass"): "TypeError",
     ("flash2", "import os\ndef flash2(*args, **more): os._exit(0)"): "ended without finishing",
     ("flash2", "def flash2(*args, **more): print(1 / 0)"): "ZeroDivisionError: division by zero",
-    ("flash2", "import numpy.linalg, iosim.exercises"): "ModuleNotFoundError",
+    ("flash2", "import numpy.linalg, iosim.exercises"): "only numpy and iosim.memory can be imported here",
+    ("softmax", "import torch"): "No module named 'torch'; only numpy and Python's own modules can be imported here",
     ("flash2", "def flash2(m, *args, **more):\n    while True: m.tiles(1, 1)"): "far more than an answer needs",
     ("flash2", "x = 1\n" * MOST): "longer than 256 KiB",
     ("flash2", "while True: print('x' * 10**5)"): "ended after printing 1 MiB",
-    ("flash2", "\ufeffdef flash2():\r\n    (\r\n"): "SyntaxError",
+    ("flash2", "\ufeffdef flash2():\r\n    (\r\n"): "SyntaxError: '(' was never closed",
 }
 
 
@@ -289,6 +333,7 @@ def things(tmp_path: Path) -> Path:
     (tmp_path / "bob [2]" / "numpy.py").write_text("raise SystemExit\n")
     (tmp_path / "softmax_binary.py").write_bytes(bytes(range(256)))
     (tmp_path / "softmax_notes.txt").write_text("how I did it")
+    (tmp_path / "softmax_notes.ipynb").write_text("{}")
     (tmp_path / "softmax_\n\x1b[31m.py").write_text("")
     (tmp_path / os.fsdecode(b"softmax_\xff.py")).write_text("")
     (tmp_path / "merge_link").symlink_to(tmp_path / "alice")
@@ -317,8 +362,66 @@ GRADED = {
     "softmax_\\n\\x1b[31m.py": ("softmax", 0, "NameError: no function named softmax"),
     "softmax_\\xff.py": ("softmax", 0, "NameError: no function named softmax"),
     "softmax_binary.py": ("softmax", 0, "SyntaxError"),
+    "softmax_notes.ipynb": ("softmax", 0, "iosim exercise collect takes the answers out of notebooks"),
     "softmax_notes.txt": ("softmax", 0, "not a .py file"),
 }
+
+
+def test_a_folder_too_deep_to_be_read_costs_one_row(tmp_path: Path) -> None:
+    (tmp_path / "e01_softmax.py").write_text(starter(exercise("softmax")))
+    at, name = os.open(tmp_path, os.O_RDONLY), "deep" * 50
+    for _ in range(25):
+        os.mkdir(name, dir_fd=at)
+        inside = os.open(name, os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = inside
+    os.close(at)
+    rows_too = {row.file[:11]: row.reason for row in grade_folder(tmp_path)}
+    assert sorted(rows_too) == ["deepdeepdee", "e01_softmax"]
+    assert rows_too["deepdeepdee"] == "cannot be read: file name too long"
+    assert "NotImplementedError" in rows_too["e01_softmax"]
+
+
+def test_a_folder_that_may_not_be_entered_costs_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its names can be listed, and no more."""
+    (tmp_path / "closed").mkdir()
+    for path in (tmp_path / "closed/e01_softmax.py", tmp_path / "e03_merge.py"):
+        path.write_text("")
+
+    def closed(path: Path) -> os.stat_result:
+        if path.parent.name == "closed":
+            raise PermissionError(13, "Permission denied")
+        return os.lstat(path)
+
+    def source(top: Path, path: PurePath) -> bytes:
+        closed(top / path)
+        return b""
+
+    monkeypatch.setattr(Path, "lstat", closed)
+    monkeypatch.setattr(folder, "source_at", source)
+    found = {one.file: (one.reason, one.counts) for one in submissions(tmp_path)}
+    assert found == {"closed/e01_softmax.py": ("cannot be read: permission denied", True), "e03_merge.py": ("", True)}
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="needs /proc")
+def test_a_file_that_cannot_be_read_through_is_told() -> None:
+    with pytest.raises(BadInput, match="/proc/self/mem: cannot be read: "):
+        read_submission("/proc/self/mem")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs /proc")
+def test_the_size_that_a_file_says_is_not_believed() -> None:
+    assert os.stat("/proc/self/status").st_size == 0
+    assert read_submission("/proc/self/status").startswith(b"Name:")
+
+
+def test_names_with_a_dot_are_counted(tmp_path: Path) -> None:
+    for name in (".git/a.py", "ann/.cache/b.py", "ann/e01_softmax.py", "__pycache__/.c"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "ann/.hidden.py").write_text("")
+    assert folder.left_out(tmp_path) == 3
+    assert folder.left_out(tmp_path / "ann/.cache") == 0
 
 
 def test_everything_in_a_folder_has_one_row(things: Path) -> None:
@@ -331,12 +434,32 @@ def test_everything_in_a_folder_has_one_row(things: Path) -> None:
         assert bool(row.reason) is not row.passed
         assert "\n" not in row.reason
     assert found["alice/e03_merge.py"].mistake == exercise("merge").mistakes[0].name
-    assert (found["softmax_notes.txt"].out_of, found["file.py"].out_of, found["file.py"].seed) == (1, None, None)
+    assert (found["softmax_notes.txt"].out_of, found["file.py"].out_of, found["file.py"].seed) == (None, None, None)
     assert found["bob [2]/e08 flash2.py"].record() | {"seconds": 0, "seed": 0, "run_seed": 0} == {
         "file": "bob [2]/e08 flash2.py", "exercise": "flash2", "student": "bob [2]", "score": 3, "out_of": 3, "values": True, "rules": True,
         "words": True, "mistake": None, "reason": "", "line": None, "seed": 0, "run_seed": 0, "seconds": 0,
         "protections": ", ".join(found["alice/e01_softmax.py"].protections),
     }  # fmt: skip
+
+
+def test_what_is_no_python_file_has_a_row_and_no_score(things: Path) -> None:
+    none = {row.file for row in grade_folder(things, "softmax") if row.out_of is None}
+    regular = {file for file in GRADED if file.endswith(".py")} - {
+        "device.py", "folder.py", "link.py", "loop.py", "nowhere.py", "pipe.py", "socket.py"
+    }  # fmt: skip
+    assert none == set(GRADED) - regular
+
+
+def test_the_folder_of_one_student_is_named_after_them(things: Path) -> None:
+    assert {found.student for found in submissions(things / "alice")} == {"alice"}
+    assert [found.student for found in submissions(things / "bob [2]")] == ["bob [2]", "numpy"]
+
+
+def test_the_file_of_the_grades_is_no_submission(things: Path) -> None:
+    out = things / "alice" / "grades.csv"
+    out.write_text("")
+    assert "grades.csv" in {found.file for found in submissions(things / "alice")}
+    assert "grades.csv" not in {found.file for found in submissions(things / "alice", without=out)}
 
 
 def test_an_exercise_that_is_named_is_that_of_all_files(things: Path) -> None:

@@ -36,7 +36,16 @@ def test_what_was_packed_is_read_back_bit_for_bit(calls: list[list[NDArray[np.ge
 
 
 @pytest.mark.parametrize(
-    ("number", "dtype"), [(True, "bool"), (7, "int64"), (0.5, "float64"), (np.float32(0.5), "float32"), (np.int64(7), "int64")]
+    ("number", "dtype"),
+    [
+        (True, "bool"),
+        (7, "int64"),
+        (0.5, "float64"),
+        (np.float32(0.5), "float32"),
+        (np.int64(7), "int64"),
+        (np.int32(7), "int64"),
+        (np.uint8(7), "int64"),
+    ],
 )
 def test_a_number_comes_as_an_array_without_axes(number: object, dtype: str) -> None:
     ((array,),) = results.parse(stream(number), 1, 1, DTYPES).calls
@@ -73,6 +82,8 @@ def test_a_changed_byte_is_refused_or_stays_within_the_stream(data: st.DataObjec
         (struct.pack("<BBBf", 1, 3, 0, 1.0), "a result has dtype float32, not float64"),
         (struct.pack("<BBB", 1, 4, 5), "a result has 5 axes, at most 4 are read"),
         (struct.pack("<BBBQ", 1, 4, 1, 2**63), f"a result of shape ({2**63},)"),
+        (struct.pack("<BBB4Q", 1, 4, 4, 0, 2**24, 2**24, 2**24), f"a result of shape {(0, 2**24, 2**24, 2**24)}"),
+        (struct.pack("<BBB2Q", 1, 4, 2, 0, 2**24 + 1), f"a result of shape {(0, 2**24 + 1)}"),
         (struct.pack("<BBBQ4d", 1, 4, 1, 5, 0, 0, 0, 0), "what came back is cut short"),
         (struct.pack("<BBBQ4d", 1, 4, 1, 3, 0, 0, 0, 0), "a result is longer than its arrays"),
         (b"", "what came back is cut short"),
@@ -128,3 +139,14 @@ def test_a_deep_recursion_tells_its_last_lines() -> None:
     got = results.parse(message(results.FAILURE, function_child.failure(raised.value)), 1, 1, DTYPES).error
     assert got is not None
     assert got.lines == (2,) * results.MOST_LINES
+
+
+@given(
+    st.sampled_from(list(results.CODES)),
+    st.lists(st.sampled_from([0, 1, 2, 2**12, 2**24, 2**40, 2**63, 2**64 - 1]), max_size=4),
+    st.binary(max_size=64),
+)
+def test_no_forged_shape_does_more_than_be_refused(code: int, shape: list[int], raw: bytes) -> None:
+    body = struct.pack(f"<BBB{len(shape)}Q", 1, code, len(shape), *shape) + raw
+    found = results.parse(message(results.RESULT, body) + END, 1, 1, tuple(results.CODES.values()))
+    assert found.broken or found.calls[0][0].shape == tuple(shape)

@@ -6,6 +6,7 @@ import math
 import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
+from functools import partial
 from time import process_time
 
 import numpy as np
@@ -18,8 +19,10 @@ from iosim.grading import records as r
 from iosim.grading.caps import LEAST, UNBOUNDED, Caps
 from iosim.grading.job import kernel_job, mask_of, mask_tables
 from iosim.grading.recording import record
-from iosim.grading.replay import Failed, Refused, caps_of, line_of, replay
+from iosim.grading.replay import OF_ALL, Failed, Refused, caps_of, line_of, replay
 from iosim.grading.stream import HANDLES, LAYOUT, USES
+from iosim.masks.grid import Grid
+from iosim.masks.runs import Runs
 from iosim.memory import Hbm, Machine, Mode, Tile
 from iosim.specs import Attention
 
@@ -428,6 +431,30 @@ def test_runs_that_were_forgotten_are_asked_for_again() -> None:
     many = 1000
     asked = [rec(r.SEEN, out=3 + k, a=2) for k in range(many)]
     run(framed(LOOP, INTO, *asked, rec(r.LOOP, out=3 + many, a=3, rows=N, cols=B), rec(r.NEXT, out=4 + many, a=3 + many, rows=2)))
+
+
+def test_what_is_asked_of_all_tiles_is_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def noted(which: int, ask: Callable[[Grid], Runs], grid: Grid) -> Runs:
+        asked.append(which)
+        return ask(grid)
+
+    for which, ask in OF_ALL.items():
+        monkeypatch.setitem(OF_ALL, which, partial(noted, which, ask))
+    questions = (r.COLUMNS, r.VISITED_COLUMNS, r.UNVISITED_ROWS)
+    run(framed(*(rec(r.SEEN, out=1 + k, flags=questions[k % 3]) for k in range(999))))
+    assert sorted(asked) == sorted(questions)
+
+
+def test_a_long_run_keeps_no_more_than_a_short_one() -> None:
+    """Unnamed values die when their loop moves on, and nothing counts them from then on."""
+    records = [rec(r.LOOP, out=1, rows=500, cols=1), rec(r.ITER, a=1)]
+    for k in range(500):
+        tile = 2 + 3 * k
+        records += [rec(r.NEXT, out=tile, a=1, rows=1, flags=1), rec(r.FULL, out=tile + 1, rows=1, cols=1, name=b"x"),
+                    rec(r.EXP, out=tile + 2, a=tile + 1, rows=1, cols=1)]  # fmt: skip
+    run(framed(*records, rec(r.NEXT, a=1)), replace(UNBOUNDED, live=2))
 
 
 # anything at all

@@ -52,6 +52,8 @@ def command(file: str, exercise: Exercise | None, watching: bool, again: int | N
     asked = exercise or exercise_of(path)
     if watching and given["json"]:
         raise BadInput("--watch prints a verdict at every save, and --json is one document; ask for one of them")
+    if watching:
+        read_submission(path)  # a file that is not there yet, or a mistyped name, would be waited for in silence
     with judging() as judge:
         if watching:
             watch(path, asked, lambda path, asked: looked_at(judge, path, asked, again))
@@ -127,11 +129,11 @@ def looked_at(judge: Judge, path: Path, exercise: Exercise, seed: int | None) ->
 
 
 def text_of(found: Graded) -> str:
-    """The verdict, what was printed, how it was protected, and what to do next."""
+    """The verdict, what was printed, how it was protected in a word each, and what to do next."""
     verdict = found.verdict
     printed = ["It printed:", *(f"  {line}" for line in found.printed.splitlines())] if found.printed else []
-    apart = f"Run apart, under {', '.join(verdict.protections)}." if verdict.protections else "Run without protection."
-    return "\n".join([told(verdict, width()), *printed, wrapped(apart, width()), *after(verdict)])
+    layers = f"protected: {', '.join(verdict.protections)}" if verdict.protections else "Run without protection."
+    return "\n".join([told(verdict, width()), *printed, click.style(wrapped(layers, width()), dim=True), *after(verdict)])
 
 
 def after(verdict: Verdict) -> list[str]:

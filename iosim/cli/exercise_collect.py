@@ -8,6 +8,7 @@ from iosim.cli.exercise_asked import beside, note
 from iosim.cli.options import Command
 from iosim.cli.output import width
 from iosim.cli.wrapping import wrapped
+from iosim.errors import BadInput
 from iosim.exercises.export.collect import collect
 
 
@@ -24,7 +25,10 @@ def command(folder: str, out: str) -> None:
     iosim exercise grade answers
     """
     files, without = collect(folder, out)
+    if not files:
+        notebooks = "the only notebook" if len(without) == 1 else f"any of {len(without)} notebooks, the first of them"
+        raise BadInput(f"nothing to collect in {notebooks}: {without[0]}")
     for line in without:
         note(line)
     told = f"Wrote {len(files)} answer{'' if len(files) == 1 else 's'} into {beside(out)}."
-    click.echo(wrapped(told if not files else f"{told} Next: iosim exercise grade {beside(out)}", width()))
+    click.echo(wrapped(f"{told} Next: iosim exercise grade {beside(out)}", width()))

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import secrets
 import signal
+import stat
 from collections.abc import Generator, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -58,13 +59,19 @@ def graded_rows(
             dismiss()
 
 
-def submissions(folder: str | os.PathLike[str], exercise: str | None = None) -> list[Submission]:
-    """The submissions of a folder, read, in the order of their names; raises :class:`BadInput` where there is none."""
+def submissions(
+    folder: str | os.PathLike[str], exercise: str | None = None, without: str | os.PathLike[str] | None = None
+) -> list[Submission]:
+    """The submissions of a folder, read, in the order of their names; raises :class:`BadInput` where there is none.
+
+    ``without``: a file that is none of them, since it holds the grades.
+    """
     asked = None if exercise is None else exercise_named(exercise).name
     top = Path(folder)
-    if not top.is_dir():
+    if not os.path.isdir(top):
         raise BadInput(f"{shown(top)} is {'no folder' if os.path.lexists(top) else 'missing'}; give the folder that holds the submissions")
-    found = [submission_at(top, path, asked) for path in entries(top)]
+    grades = None if without is None else os.path.abspath(without)
+    found = [submission_at(top, path, asked) for path in entries(top) if os.path.abspath(top / path) != grades]
     if not found:
         raise BadInput(f"{shown(top)} is empty; give the folder that holds the submissions, such as alice/e01_softmax.py")
     return found
@@ -82,6 +89,18 @@ def entries(folder: Path) -> list[PurePath]:
         if not files and not folders and inside.parts:
             found.append(inside)
     return sorted(found)
+
+
+def left_out(folder: str | os.PathLike[str]) -> int:
+    """How many files and folders are passed over since their names begin with a dot; what is inside such a folder is not counted."""
+    return sum(name.startswith(".") for _, folders, files in os.walk(folder) for name in (*files, *_pruned(folders)))
+
+
+def _pruned(folders: list[str]) -> list[str]:
+    """The names of these folders; those that are passed over leave the list, so that nobody walks into them."""
+    every = [*folders]
+    folders[:] = [name for name in every if not name.startswith(".") and name not in PASSED_OVER]
+    return every
 
 
 def listed(folder: Path) -> tuple[list[str], list[str]]:
@@ -102,11 +121,22 @@ def submission_at(top: Path, path: PurePath, exercise: str | None) -> Submission
         source = source_at(top, path)
     except BadInput as error:
         reasons.append(str(error).removeprefix(f"{shown(top / path)}: "))
+    except OSError as error:
+        reasons.append(f"cannot be read: {(error.strerror or type(error).__name__).lower()}")
     try:
         name = exercise or exercise_by_name(path).name
     except BadInput as error:
         reasons.append(str(error))
-    return Submission(shown(path), shown(student_of(path)), name, source, next(iter(reasons), ""))
+    student = student_of(path, os.path.basename(os.path.abspath(top)))
+    return Submission(shown(path), shown(student), name, source, next(iter(reasons), ""), is_answer(top / path))
+
+
+def is_answer(path: Path) -> bool:
+    """Whether it is a .py file, whatever is in it; a link, a pipe or a folder is none. Where nobody can look, its name decides."""
+    try:
+        return path.suffix == ".py" and stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return path.suffix == ".py"
 
 
 def source_at(top: Path, path: PurePath) -> bytes:
@@ -115,6 +145,8 @@ def source_at(top: Path, path: PurePath) -> bytes:
     if whole.is_dir() and not whole.is_symlink():
         raise BadInput("a folder without a file" if os.access(whole, os.R_OK | os.X_OK) else "a folder that cannot be read")
     source = read_submission(whole)
+    if path.suffix == ".ipynb":
+        raise BadInput("a notebook; iosim exercise collect takes the answers out of notebooks")
     if path.suffix != ".py":
         raise BadInput("not a .py file")
     return source

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +27,9 @@ from iosim.memory import Hbm, Machine
 
 LIMITS = Limits(stream=8 << 20)
 LINES = 20  # of what a submission printed
+MOST_WALL = 10.0  # seconds by the clock for all runs of a submission; an honest one needs milliseconds
+LEAST_WALL = 0.5  # seconds: with less of them left, none is begun
+MOST_REPLAY = 10.0  # seconds of the grader's own work for it; by the clock it would depend on what else the machine does
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +72,20 @@ def _broken_off(found: results.Results) -> Stop | None:
 
 def graded_kernel(exercise: Exercise, source: bytes, worker: Worker, seed: int) -> Graded:
     """One run for each problem of the seed, whose stream is replayed on every data set of it; after one that was ended, no other."""
-    trials = drawn_trials(exercise, seed)
+    trials, clock, replays = drawn_trials(exercise, seed), Clock(), Allowance()
     attempts: list[Attempt] = []
     printed: list[str] = []
     for asked in trials:
         job = job_of(exercise, asked)
         caps = solution_caps(exercise, asked, job)
-        limits = limits_of(caps)
-        outcome = worker.run(job, source, limits)
+        limits = limits_of(caps, clock.left)
+        outcome = clock.run(worker, job, source, limits)
         printed.append(told_by(outcome))
         stop = ended(outcome, limits)
         if stop is not None:
             attempts += [raising(stop)] * (len(trials) - len(attempts))
             break
-        attempts.append(replaying(outcome.stream, caps))
+        attempts.append(replaying(outcome.stream, caps, replays))
     verdict = judge_kernel(exercise, seed, attempts, trials=trials, protections=worker.protections)
     return Graded(verdict, next(filter(None, printed), ""))
 
@@ -98,16 +103,52 @@ def solution_caps(exercise: Exercise, asked: Trial, job: Job) -> Caps:
     return caps_of(record(exercise.solution, job), machine, declared(machine, asked), mask_of(asked))
 
 
-def limits_of(caps: Caps) -> Limits:
-    """What a run may take whose records are at most so many."""
-    return replace(LIMITS, stream=caps.records * (records.RECORD.size + records.LENGTH.size))
+def limits_of(caps: Caps, left: float = MOST_WALL) -> Limits:
+    """What a run may take whose records are at most so many; ``left``: the seconds by the clock that its submission still has."""
+    return replace(LIMITS, stream=caps.records * (records.RECORD.size + records.LENGTH.size), wall=min(LIMITS.wall, left))
 
 
-def replaying(stream: bytes, caps: Caps) -> Attempt:
-    """An attempt that is the replay of a stream."""
+@dataclass(slots=True)
+class Clock:
+    """The seconds by the clock that the runs of one submission still have."""
+
+    left: float = MOST_WALL
+
+    def run(self, worker: Worker, job: Job, source: bytes, limits: Limits) -> Outcome:
+        """Run it; where what is left is no time to begin in, it counts as ended without."""
+        if self.left < LEAST_WALL:
+            return Outcome(b"", stopped="time")
+        began = time.monotonic()
+        outcome = worker.run(job, source, limits)
+        self.left -= time.monotonic() - began
+        return outcome
+
+
+@dataclass(slots=True)
+class Allowance:
+    """What the replays of one submission may take together, of which there are many: trials, data sets, known mistakes to compare with."""
+
+    seconds: float = MOST_REPLAY
+
+    @contextmanager
+    def charged(self) -> Iterator[None]:
+        """Do some of it; raises :class:`Stopped` where nothing is left."""
+        if self.seconds <= 0:
+            raise Stopped(f"its operations take more than {MOST_REPLAY:g} s to replay; an answer needs far fewer")
+        began = time.process_time()
+        try:
+            yield
+        finally:
+            self.seconds -= time.process_time() - began
+
+
+def replaying(stream: bytes, caps: Caps, allowance: Allowance | None = None) -> Attempt:
+    """An attempt that is the replay of a stream, charged to ``allowance``."""
+    charged = nullcontext if allowance is None else allowance.charged
 
     def attempt(m: Machine, arrays: Sequence[Hbm], mask: Mask | None) -> None:
-        replay(stream, m, arrays, mask, caps)
+        with charged():
+            replay(stream, m, arrays, mask, caps)
 
     return attempt
 
@@ -125,8 +166,10 @@ def ended(outcome: Outcome, limits: Limits) -> Stop | None:
     """Why a run was ended, in words; None where it ended by itself."""
     if not outcome.stopped:
         return None
+    late = limits.wall < LIMITS.wall and outcome.cpu < limits.cpu
+    most = f"{MOST_WALL:g} s by the clock, all problems together" if late else f"{limits.cpu} s of work or {LIMITS.wall:g} s by the clock"
     known = {
-        "time": f"ended after {limits.cpu} s of work or {limits.wall:g} s by the clock; is there a loop that never ends?",
+        "time": f"ended after {most}; is there a loop that never ends?",
         "too much output": f"ended after printing {limits.said >> 20} MiB",
         "too many results": "ended, since it does far more than an answer needs; is there a loop that never ends?",
         "too long a source": f"its source is longer than {limits.source >> 10} KiB",

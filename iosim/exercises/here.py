@@ -77,7 +77,8 @@ def checked_kernel(exercise: Exercise, fn: Function, seed: int) -> Shown:
     tried = [attempted(*pair) for pair in zip(trials, attempts, strict=True)]
     counted = [counted_run(*pair) for pair in zip(trials, attempts, strict=True)] if all(one.complete for one in tried) else []
     shown = pictured(tried)
-    return Shown(judge_tried(exercise, seed, tried, attempts, counted), picture_html(shown.asked, shown.runs[0].moves))
+    moves = shown.runs[0].moves
+    return Shown(judge_tried(exercise, seed, tried, attempts, counted), picture_html(shown.asked, moves) if moves else "")
 
 
 def checked_function(exercise: Exercise, fn: Function, seed: int) -> Verdict:
@@ -98,7 +99,15 @@ def called(fn: Function, call: Given) -> tuple[Array, ...] | Stopped:
     except (Exception, SystemExit) as error:
         return stopped(error, fn)
     arrays = arrays_of(returned)
-    return Stopped(f"it returned {described(returned)}; arrays and numbers can be judged") if arrays is None else arrays
+    if arrays is None:
+        return Stopped(f"it returned {described(returned)}; arrays and numbers can be judged")
+    return tuple(map(widened, arrays))
+
+
+def widened(array: Array) -> Array:
+    """A whole number of any NumPy type as an int64, as a Python number would come; anything else as it is."""
+    whole = array.ndim == 0 and array.dtype.kind in "iu" and np.can_cast(array.dtype, np.int64)
+    return array.astype(np.int64) if whole else array
 
 
 def described(returned: object) -> str:

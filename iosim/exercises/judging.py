@@ -7,10 +7,11 @@ from inspect import signature
 
 import numpy as np
 
+from iosim.exercises.advised import advised, imports, returned
 from iosim.exercises.misconceptions import recognised_function, recognised_kernel
-from iosim.exercises.parts import NOT_JUDGED, many, rules, values, words, wrong_output
+from iosim.exercises.parts import NOT_JUDGED, blocks, many, rules, values, words, wrong_output
 from iosim.exercises.picture import picture
-from iosim.exercises.runs import Attempt, Ran, Stop, Tried, attempted
+from iosim.exercises.runs import Attempt, Ran, Stop, Tried, attempted, compared_run
 from iosim.exercises.spec import Array, Exercise, FunctionCheck, Given, KernelCheck, Mistake, Trial, Wrong
 from iosim.exercises.verdict import Part, Verdict
 
@@ -60,8 +61,15 @@ def wrong_result(exercise: Exercise, given: Given, result: tuple[Array, ...]) ->
     for place, array in enumerate(result):
         if str(array.dtype) not in check.dtypes:
             which = "the result" if check.arrays == 1 else f"result {place + 1} of {check.arrays}"
-            return Wrong(f"{which} holds {array.dtype} but should hold {' or '.join(check.dtypes)}")
+            return Wrong(f"{which} {_of_another_type(array, check.dtypes)}")
     return check.judge(given, result)
+
+
+def _of_another_type(array: Array, wanted: Sequence[str]) -> str:
+    """What a result holds, and what it should hold."""
+    if array.ndim == 0 and array.dtype.kind == "f" and set(wanted) == {"int64"}:
+        return f"is a float ({array.item()}) where an int is wanted: use // and not /"
+    return f"holds {array.dtype} but should hold {' or '.join(dict.fromkeys(wanted))}"
 
 
 def judge_kernel(
@@ -73,7 +81,9 @@ def judge_kernel(
     """
     asked = drawn_trials(exercise, seed) if trials is None else trials
     tried = [attempted(*pair) for pair in zip(asked, attempts, strict=True)]
-    return judge_tried(exercise, seed, tried, attempts, protections=protections)
+    sound = all(one.stop is None for one in tried)
+    compared = [compared_run(*pair) for pair in zip(asked, attempts, strict=True)] if sound else []
+    return judge_tried(exercise, seed, tried, attempts, compared, protections)
 
 
 def judge_tried(
@@ -85,8 +95,7 @@ def judge_tried(
     stop = next((one.stop for one in tried if one.stop is not None), None)
     failed = next((part.name for part in parts if part.passed is False), None if stop is None else "rules")
     mistake = None if failed is None else recognised_kernel(exercise, failed, tried, attempts)
-    shown = pictured(tried)
-    return _verdict(exercise, seed, parts, mistake, stop, protections, picture(shown.asked, shown.runs[0].moves))
+    return _verdict(exercise, seed, parts, mistake, stop, protections, tried)
 
 
 def pictured(tried: Sequence[Tried]) -> Tried:
@@ -103,12 +112,28 @@ def _wrong(one: Tried) -> bool:
 
 def _verdict(
     exercise: Exercise, seed: int, parts: tuple[Part, ...], mistake: Mistake | None, stop: Stop | None, protections: Sequence[str],
-    drawn: str = "",
+    tried: Sequence[Tried] = (),
 ) -> Verdict:  # fmt: skip
     """The points: one a part, and none unless the values match."""
     score = sum(part.passed is True for part in parts) if parts[0].passed else 0
+    reason = "" if stop is None or stop.rule else _reason(exercise, stop, tried)
     return Verdict(
-        exercise.name, parts, score, len(parts), seed, reason="" if stop is None or stop.rule else stop.told,
+        exercise.name, parts, score, len(parts), seed, reason=reason,
         mistake=None if mistake is None else mistake.name, advice="" if mistake is None else mistake.says,
-        line=None if stop is None else stop.line, picture=drawn, protections=tuple(protections),
+        line=None if stop is None else stop.line, picture=_picture(tried), protections=tuple(protections),
     )  # fmt: skip
+
+
+def _reason(exercise: Exercise, stop: Stop, tried: Sequence[Tried]) -> str:
+    """Why nothing could be judged, and what would work."""
+    check = exercise.check
+    told = imports(stop.told, exercise.kind == "kernel")
+    if isinstance(check, FunctionCheck):
+        return advised(returned(told, check.arrays))
+    return advised(told, next((blocks(one.asked) for one in tried if one.stop is not None), ()))
+
+
+def _picture(tried: Sequence[Tried]) -> str:
+    """The tiles that moved; empty where none did, as with a starter."""
+    shown = pictured(tried) if tried else None
+    return picture(shown.asked, shown.runs[0].moves) if shown is not None and shown.runs[0].moves else ""

@@ -35,14 +35,19 @@ def exercise_by_name(path: PurePath) -> Exercise:
     raise BadInput(f"the name does not say which exercise; call it as {example} is called, or say which with --exercise")
 
 
-def student_of(path: PurePath) -> str:
+def student_of(path: PurePath, folder: str = "") -> str:
     """Whose it is: the folders that it lies in, but for those of exercises, or else what its name has beside the exercise, or its name.
+
+    ``folder``: the name of the one that is graded; that of the student, where the files in it are called as exercises and nothing else.
 
     >>> [student_of(PurePath(path)) for path in ("alice/e08_flash2.py", "flash2_alice.py", "flash2.py", "flash2/bob.py")]
     ['alice', 'alice', 'flash2', 'bob']
+    >>> student_of(PurePath("e08_flash2.py"), "alice"), student_of(PurePath("flash2_bob.py"), "alice")
+    ('alice', 'bob')
     """
     folders = [name for name in path.parts[:-1] if not exercises_in(name)]
-    return "/".join(folders) or beside(path.stem) or path.stem
+    whose = "" if exercises_in(folder) else folder
+    return "/".join(folders) or beside(path.stem) or whose or path.stem
 
 
 def exercises_in(name: str) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
+from iosim.exercises.advised import advised
 from iosim.exercises.answers import first_wrong
 from iosim.exercises.runs import Ran, Tried, listing_attempt, ran
 from iosim.exercises.spec import Array, Exercise, KernelCheck, Trial
@@ -66,13 +68,18 @@ def rules(tried: Sequence[Tried], counted: Sequence[Ran] = ()) -> Part:
 
 
 def words(exercise: Exercise, tried: Sequence[Tried]) -> Part:
-    """Whether the words are within the budget of every problem; if not, which array moved too often."""
+    """Whether the words are within the budget of every problem; if not, which array moved too often.
+
+    Who takes more room than there is may well move fewer words: then they are told, and give no point.
+    """
     if not all(one.complete for one in tried):
         return Part("words", None, NOT_JUDGED)
     over = next((one for one in tried if one.runs[0].words > one.asked.budget), None)
     shown = over or tried[0]
     counts = f"{shown.runs[0].words:,} moved, budget {shown.asked.budget:,}{_closed_form(exercise)}{_against(shown.asked)}"
     why = "" if over is None else f"; {too_often(exercise, over.asked, over.runs[0])}"
+    if over is None and any(one.over is not None for one in tried):
+        return Part("words", None, f"{counts} ({shown.asked.label}); not scored, since room ran out")
     return Part("words", over is None, f"{counts} ({shown.asked.label}){why}")
 
 
@@ -81,9 +88,25 @@ def too_often(exercise: Exercise, asked: Trial, run: Ran) -> str:
     right = ran(asked, listing_attempt(exercise.solution, asked), asked.data[0], lax=True).traffic
     excess = {(name, way): moved[way] - right.get(name, (0, 0))[way] for name, moved in run.traffic.items() for way in (0, 1)}
     name, way = max(excess, key=lambda key: excess[key])
-    rows, cols = {**asked.inputs, **asked.outputs, **asked.scratch}[name]
-    passes, enough = (moved[way] / (rows * cols) for moved in (run.traffic[name], right[name]))
-    return f"{name} was {('read', 'written')[way]} {passes:.2g} times over where {enough:.2g} will do"
+    moved, enough = run.traffic[name][way], right.get(name, (0, 0))[way]
+    done, size = ("read", "written")[way], prod({**asked.inputs, **asked.outputs, **asked.scratch}[name])
+    if moved % size or enough % size:
+        return f"of {name}, {moved:,} words were {done} where {enough:,} will do"
+    return f"{name} was {done} {times(moved // size)} where {_count(enough // size)} will do"
+
+
+def times(passes: int) -> str:
+    """How often an array moved."""
+    return "once" if passes == 1 else f"{passes} times over"
+
+
+def _count(passes: int) -> str:
+    return "once" if passes == 1 else str(passes)
+
+
+def blocks(asked: Trial) -> tuple[int, ...]:
+    """The heights of the tiles of a problem."""
+    return tuple(int(value) for name, value in asked.params.items() if name.startswith("B"))
 
 
 def _broken(one: Tried) -> Part:
@@ -92,7 +115,7 @@ def _broken(one: Tried) -> Part:
     if stop is None or not stop.rule:
         return Part("rules", None, NOT_JUDGED)
     line = "" if stop.line is None else f"line {stop.line}: "
-    return Part("rules", False, f"{line}{stop.says}{_peak_of(one)} ({one.asked.label})")
+    return Part("rules", False, f"{line}{advised(stop.says, blocks(one.asked))}{_peak_of(one)} ({one.asked.label})")
 
 
 def _counted_otherwise(executed: Ran, counted: Ran) -> str:
@@ -122,7 +145,7 @@ def _closed_form(exercise: Exercise) -> str:
 
 def _against(asked: Trial) -> str:
     """The best known and the lower bound, where there are such."""
-    known = [("best known in this SRAM", asked.best), ("lower bound", asked.least)]
+    known = [("best known in this SRAM, with other blocks or another order,", asked.best), ("lower bound", asked.least)]
     return "".join(f", {name} {count:,}" for name, count in known if count is not None)
 
 

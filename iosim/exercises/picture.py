@@ -15,6 +15,7 @@ from iosim.exercises.spec import Trial
 Int = NDArray[np.int64]
 WIDTH, HEIGHT = 60, 5  # cells of one array across and down; what has more is drawn with fewer, larger ones
 LINES = 20
+BEFORE = 30  # columns for the name, the way and the passes
 SIGNS = "·123456789"
 WAYS = {"load": "read", "store": "written", "init": "written"}
 
@@ -31,6 +32,8 @@ class Panel:
     @property
     def told(self) -> str:
         """The passes in words."""
+        if self.passes < 1:
+            return f"{100 * self.passes:.0f} % of it" if self.passes >= 0.01 else "< 1 % of it"
         return "1 pass" if self.passes == 1 else f"{self.passes:.3g} passes"
 
 
@@ -48,10 +51,10 @@ def panels(asked: Trial, moves: Sequence[Event]) -> list[Panel]:
 
 def picture(asked: Trial, moves: Sequence[Event]) -> str:
     """At most 20 lines of at most 100 columns: a cell is a tile, its digit how often it moved (· never, + ten times or more)."""
-    title = f"Tiles that moved ({asked.label}); a digit says how often"
     lines = [line for panel in panels(asked, moves) for line in _lines(panel)]
     if not lines:
         return f"No tile moved ({asked.label})"
+    title = f"Tiles that moved ({asked.label}); a digit says how often{_other_signs(lines)}"
     return "\n".join([title, *lines[: LINES - 2], *(["..."] if len(lines) > LINES - 2 else [])])
 
 
@@ -102,6 +105,12 @@ def _lines(panel: Panel) -> list[str]:
     cells = _fewer(_fewer(panel.times, WIDTH).T, HEIGHT).T
     rows = ["".join(SIGNS[count] if count < len(SIGNS) else "+" for count in row) for row in cells.tolist()]
     return [(before if place == 0 else " " * len(before)) + row for place, row in enumerate(rows)]
+
+
+def _other_signs(lines: Sequence[str]) -> str:
+    """What the signs that are no digits mean, where there are such."""
+    cells = "".join(line[BEFORE:] for line in lines)
+    return "".join(f", {sign} {meaning}" for sign, meaning in (("·", "never"), ("+", "10 times or more")) if sign in cells)
 
 
 def _fewer(times: Int, most: int) -> Int:

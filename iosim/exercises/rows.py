@@ -25,21 +25,26 @@ POINTS = {"function": 1, "kernel": 3}
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A file that is to be graded: where it lies, whose it is, the exercise by name, its bytes, and ``reason``, why it cannot be."""
+    """A file that is to be graded: where it lies, whose it is, the exercise by name, its bytes, and ``reason``, why it cannot be.
+
+    ``counts``: it is a .py file; anything else in the folder has a row too, but no points to gain or to lose.
+    """
 
     file: str
     student: str
     exercise: str | None = None
     source: bytes = b""
     reason: str = ""
+    counts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One submission and its verdict, flat. ``values``, ``rules``, ``words``: True, False, or None where that was not judged.
 
-    ``reason``: why points are missing, in one line. ``seed``: its inputs are drawn again with it; ``run_seed``: those of every submission.
-    ``seconds``: how long it took. ``told``: the verdict as the student sees it.
+    ``out_of``: None where that is not known, and for what is no .py file. ``reason``: why points are missing, in one line. ``seed``: its
+    inputs are drawn again with it; ``run_seed``: those of every submission. ``seconds``: how long it took. ``told``: the verdict as the
+    student sees it.
     """
 
     file: str
@@ -98,8 +103,9 @@ def graded_row(submission: Submission, run_seed: int, unprotected: bool = False)
 def refused(submission: Submission, reason: str, run_seed: int) -> Row:
     """The row of a submission that was not graded."""
     asked = None if submission.exercise is None else exercise_named(submission.exercise)
+    out_of = POINTS[asked.kind] if asked is not None and submission.counts else None
     return Row(
-        submission.file, submission.exercise, submission.student, 0, None if asked is None else POINTS[asked.kind],
+        submission.file, submission.exercise, submission.student, 0, out_of,
         reason=" ".join(reason.split()), run_seed=run_seed,
     )  # fmt: skip
 

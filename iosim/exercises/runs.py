@@ -77,7 +77,10 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """An attempt on all data sets of a trial. ``over``: why it was run again with room and registers enough, if it was."""
+    """An attempt on the data sets of a trial, up to one that was stopped.
+
+    ``over``: why it was run again with room and registers enough, if it was.
+    """
 
     asked: Trial
     runs: tuple[Ran, ...]
@@ -106,11 +109,21 @@ class Begun(Machine):
 
 def attempted(asked: Trial, attempt: Attempt) -> Tried:
     """Run every data set; where room or registers do not suffice, run all again without those limits, so that the rest can be judged."""
-    runs = tuple(ran(asked, attempt, data) for data in asked.data)
+    runs = _on_all(asked, attempt)
     over = next((run.stop for run in runs if run.stop is not None and run.stop.room), None)
     if over is not None:
-        runs = tuple(ran(asked, attempt, data, lax=True) for data in asked.data)
+        runs = _on_all(asked, attempt, lax=True)
     return Tried(asked, runs, over)
+
+
+def _on_all(asked: Trial, attempt: Attempt, *, lax: bool = False) -> tuple[Ran, ...]:
+    """One run for each data set, up to the first that did not come to its end: the others would not either."""
+    runs: list[Ran] = []
+    for data in asked.data:
+        runs.append(ran(asked, attempt, data, lax=lax))
+        if not runs[-1].complete:
+            break
+    return tuple(runs)
 
 
 def ran(asked: Trial, attempt: Attempt, data: Data, *, lax: bool = False, begun: bool = False) -> Ran:
@@ -126,6 +139,11 @@ def ran(asked: Trial, attempt: Attempt, data: Data, *, lax: bool = False, begun:
 def counted_run(asked: Trial, attempt: Attempt) -> Ran:
     """Only count it: one tile of each kind, and a few others to compare with it."""
     return _watched(Machine(mode="count", check=CHECKED), asked, attempt, None, [])
+
+
+def compared_run(asked: Trial, attempt: Attempt) -> Ran:
+    """Run it without numbers on every tile, each of which has to do what the others of its kind do: counting takes that for granted."""
+    return _watched(Machine(mode="trace", check=1), asked, attempt, None, [])
 
 
 def listing_attempt(listing: Callable[..., object], asked: Trial) -> Attempt:

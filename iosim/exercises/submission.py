@@ -28,6 +28,8 @@ def read_submission(path: str | os.PathLike[str]) -> bytes:
         raise BadInput(f"{shown(path)}: {_why(path, error)}") from None
     try:
         return _read(descriptor, path)
+    except OSError as error:
+        raise BadInput(f"{shown(path)}: cannot be read: {(error.strerror or type(error).__name__).lower()}") from None
     finally:
         os.close(descriptor)
 

@@ -22,19 +22,32 @@ MACHINE = (
     ("+ - * /  @  .T  .rowmax()  .rowsum()", "arithmetic; (rows, 1) stretches over (rows, columns)"),
     ("exp log maximum(x, y)", "element by element; finite(x): -inf becomes finite; nonzero(x): 0 becomes 1"),
 )
-UNNAMED = "What has no room is used exactly once, before a tile begins or ends. What is loaded stays until its tile ends."
+MASK = (
+    ("m.tiles(n, b, seen=mask.grid.row(i))", "only the key tiles that some query of tile i sees; mask.grid.col(j): the other way"),
+    ("mask.hide(m, s, i, j)", "sets the scores in s of pairs that do not attend to -inf"),
+    ("j.full  j.first  j.last", "every pair of this tile attends; the first, the last visit to it"),
+)
+UNNAMED = (
+    "What has no room is used exactly once, before a tile begins or ends; how many words live so, without a name, is limited too. "
+    "What is loaded stays until its tile ends."
+)
+IMPORTS = {
+    "function": "Only numpy and Python's own modules can be imported.",
+    "kernel": "Only numpy and iosim.memory can be imported.",
+    "mask": "Only numpy, iosim.memory and Mask of iosim.kernels.masking can be imported.",
+}
 
 
 def solution_source(exercise: Exercise) -> str:
     """The solution as a file: the imports and the function."""
-    return f"{exercise.header}\n\n\n{function_source(exercise)}"
+    return f"{exercise.header}\n\n\n{function_source(exercise)}".lstrip("\n")
 
 
 def starter(exercise: Exercise) -> str:
     """What a student starts from: the imports, what is asked for, and the function without its body."""
     left = f"{exercise.number} {exercise.name}: replace this line with {about(exercise)}"
     body = f'    raise NotImplementedError("{left}")\n'
-    return f"{exercise.header}\n\n{commented(brief(exercise))}\n\n\n{signature(exercise)}\n{body}"
+    return f"{exercise.header}\n\n{commented(brief(exercise))}\n\n\n{signature(exercise)}\n{body}".lstrip("\n")
 
 
 def page(exercise: Exercise) -> str:
@@ -97,6 +110,7 @@ def brief(exercise: Exercise) -> str:
         f"Paper: {exercise.paper}",
         f"Why it matters: {exercise.why}",
         *_judged(exercise),
+        IMPORTS["mask" if masked(exercise) else exercise.kind],
         f"To write: {exercise.function}, {about(exercise)}. Check it with: iosim exercise check {file_name(exercise)}",
         f"There are {len(exercise.hints)} hints: iosim exercise hint {exercise.name}",
     ]
@@ -106,6 +120,11 @@ def brief(exercise: Exercise) -> str:
 def commented(text: str) -> str:
     """The text as a comment block."""
     return "\n".join(f"# {line}".rstrip() for line in text.splitlines())
+
+
+def masked(exercise: Exercise) -> bool:
+    """Whether its function gets a mask."""
+    return "mask" in inspect.signature(exercise.solution).parameters
 
 
 def _judged(exercise: Exercise) -> list[str]:
@@ -122,10 +141,11 @@ def _machine(exercise: Exercise) -> list[str]:
     """How the machine is spoken to, for kernels."""
     if exercise.kind == "function":
         return []
-    wide = max(len(said) for said, _ in MACHINE) + 2
+    said_of = [*MACHINE, *(MASK if masked(exercise) else ())]
+    wide = max(len(said) for said, _ in said_of) + 2
     spoken = [
         textwrap.fill(meaning, WIDTH - 2, initial_indent=said.ljust(wide), subsequent_indent=" " * wide, break_on_hyphens=False)
-        for said, meaning in MACHINE
+        for said, meaning in said_of
     ]
     return ["\n".join(["The machine:", *spoken, textwrap.fill(UNNAMED, WIDTH - 2)])]
 

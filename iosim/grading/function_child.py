@@ -11,6 +11,7 @@ import numpy as np
 from iosim.grading import results, submission
 
 _NUMBERS = (bool, int, float, *(np.dtype(name).type for name in results.CODES.values()))
+_WHOLE = (np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32)  # what an int64 holds
 _NAMES = {name: code for code, name in results.CODES.items()}
 
 
@@ -47,14 +48,18 @@ def packed(returned: object) -> bytes:
 
 def one(item: object) -> bytes:
     """One array or number: code of the dtype, axes, sizes, bytes. No subclass: its methods would be the submission's own."""
-    if not any(type(item) is allowed for allowed in (np.ndarray, *_NUMBERS)):
-        raise TypeError(f"the function returned a {type(item).__name__}; a NumPy array or a number is wanted")
-    array = np.asarray(item)
+    if not any(type(item) is allowed for allowed in (np.ndarray, *_NUMBERS, *_WHOLE)):
+        raise TypeError(f"the function returned {_article(type(item).__name__)}; a NumPy array or a number is wanted")
+    array = np.asarray(item, np.int64) if any(type(item) is whole for whole in _WHOLE) else np.asarray(item)
     if array.dtype.name not in _NAMES:
         raise TypeError(f"the function returned an array of {array.dtype}; one of {', '.join(_NAMES)} is wanted")
     plain = array.astype(array.dtype.newbyteorder("<"), order="C")
     sizes = b"".join(size.to_bytes(8, "little") for size in plain.shape)
     return results.ARRAY.pack(_NAMES[array.dtype.name], plain.ndim) + sizes + plain.tobytes()
+
+
+def _article(name: str) -> str:
+    return f"{'an' if name[:1].lower() in tuple('aeio') else 'a'} {name}"
 
 
 def failure(error: BaseException) -> bytes:

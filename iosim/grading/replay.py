@@ -87,6 +87,7 @@ class Replay:
         self.tiles: dict[int, Tile] = {}
         self.loops: dict[int, Tiles] = {}
         self.runs: dict[int, Runs] = {}
+        self.of_all: dict[int, Runs] = {}
         self.labels: dict[bytes, str] = {}
         self.opened: dict[int, tuple[int, int, int]] = {}
         self.at = self.loose = self.named = self.peak = self.largest = self.elements = self.most_loops = 0
@@ -353,8 +354,11 @@ def asked(run: Replay, which: int, tile: int) -> Runs:
         found = OF_A_TILE[which](grid, run.tile(tile))
         run.spend(len(found.first))
     else:
-        found = OF_ALL[which](grid)
-        run.spend(len(grid.by_col.first) + len(grid.by_row.first))  # it is made from all of them
+        known = run.of_all.get(which)
+        if known is None:
+            known = run.of_all[which] = OF_ALL[which](grid)  # the same however often it is asked, and slow to make
+        run.spend(len(grid.by_col.first) + len(grid.by_row.first))
+        found = known
     return found
 
 

@@ -126,7 +126,7 @@ def _array(body: _Reader, dtypes: Sequence[str]) -> Array:
     if axes > MOST_AXES:
         raise _Broken(f"a result has {axes} axes, at most {MOST_AXES} are read")
     shape = body.numbers(struct.Struct(f"<{axes}Q"))
-    if max(shape, default=0) > MOST_SIZE:
+    if math.prod(filter(None, shape)) > MOST_SIZE:  # NumPy has no array of sizes too large to multiply, though one of them is 0
         raise _Broken(f"a result of shape {shape}")
     raw = body.take(math.prod(shape) * np.dtype(dtype).itemsize)
     if dtype == "bool":  # a byte may hold 2, which is no truth value

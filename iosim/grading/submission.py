@@ -13,7 +13,7 @@ _MOST = 1000  # characters of a name or a message that are looked at
 def load(source: bytes, function: str) -> Callable[..., Any]:
     """Run the source as a module and return the function of that name; raises what the source raises, or NameError."""
     tree = ast.parse(source, FILE)
-    times = sum(isinstance(node, ast.FunctionDef) and node.name == function for node in tree.body)
+    times = sum(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == function for node in tree.body)
     if times > 1:
         raise NameError(f"{times} functions are named {function}: keep one")
     namespace: dict[str, Any] = {"__name__": "submission"}

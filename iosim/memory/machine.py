@@ -22,6 +22,8 @@ from iosim.memory.tiles import Deed, Path, Tile, Tiles, compare, independent
 from iosim.storage import poison, stored
 from iosim.units import Capacity, Unit, capacity, whole
 
+MOST_TOLD = 8  # residents that an overflow names; a listing that fails on purpose may have ten thousand
+
 Mode = Literal["execute", "trace", "count"]
 
 
@@ -270,7 +272,8 @@ class Machine:
 
     def refuse(self, block: Block, cost: int) -> NoReturn:
         """Raise :class:`SramOverflow`: what ``block`` costs is more than is free."""
-        held, free = ", ".join(map(repr, self.residents)) or "nothing", self.limit - self.used
+        more = [f"and {len(self.residents) - MOST_TOLD:,} more"] if len(self.residents) > MOST_TOLD else []
+        held, free = ", ".join([*map(repr, self.residents[:MOST_TOLD]), *more]) or "nothing", self.limit - self.used
         raise SramOverflow(f"{block!r} needs {cost} {self.unit} but {free} of {self.limit} are free; resident: {held}")
 
     def most_unnamed(self, value: Value) -> None:

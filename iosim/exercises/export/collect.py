@@ -22,6 +22,8 @@ MOST = 4 << 20
 def collect(folder: str | os.PathLike[str], out: str | os.PathLike[str]) -> tuple[list[Path], list[str]]:
     """Write the answers of all notebooks below ``folder`` into the new folder ``out``: the files, and for each notebook without any, why.
 
+    Where there is no answer at all, no folder is made.
+
     A notebook ``alice/ps1/exercises.ipynb`` becomes the files ``alice/ps1/exercises.ipynb/e08_flash2.py`` and so on. Nothing of it is run.
     Raises :class:`BadInput` where there is no notebook.
     """
@@ -38,7 +40,7 @@ def collect(folder: str | os.PathLike[str], out: str | os.PathLike[str]) -> tupl
             files |= {str(path / name): source for name, source in answers(top, path).items()}
         except BadInput as error:
             without.append(str(error))
-    return write_folder(place, files), without
+    return (write_folder(place, files) if files else []), without
 
 
 def answers(top: Path, path: PurePath) -> dict[str, bytes]:
@@ -88,6 +90,8 @@ def notebook(path: Path) -> object:
         if len(content) > MOST:
             raise BadInput(f"{shown(path)}: longer than {MOST >> 20} MiB; have its outputs cleared")
         return json.loads(content)
+    except BadInput:  # which is a ValueError too
+        raise
     except OSError as error:
         raise BadInput(f"{shown(path)}: {(error.strerror or str(error)).lower()}") from None
     except (ValueError, RecursionError):
