@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 os.environ["MPLBACKEND"] = "Agg"
+os.environ.pop("COLUMNS", None)  # pages then have the width that they have in a file; workers are given their terminal's
 
 # In CI the same commit gives the same verdict; elsewhere every run looks at new examples.
 _IN_CI = bool(os.environ.get("CI"))
