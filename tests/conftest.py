@@ -17,7 +17,7 @@ os.environ.pop("COLUMNS", None)  # pages then have the width that they have in a
 
 # In CI the same commit gives the same verdict; elsewhere every run looks at new examples.
 _IN_CI = bool(os.environ.get("CI"))
-for name, examples in {"brief": 5, "default": 25, "thorough": 100, "long": 2000}.items():
+for name, examples in {"brief": 5, "default": 25, "thorough": 50, "long": 2000}.items():
     settings.register_profile(
         name,
         max_examples=examples,
