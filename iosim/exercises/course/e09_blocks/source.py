@@ -112,12 +112,6 @@ EXERCISE = Exercise(
             (FIRST, ("return Br, Bc", "return min(n, (M - d - dv) // (d + dv + 1)), 1")),
         ),
         Mistake(
-            "four columns forgotten, uneven tiles",
-            "Br is as large as it can be, and Bc takes what is left, but the columns l, m, the new m and the factor are forgotten: each "
-            "query takes four words more.",
-            (FIRST, ("-(-n // tiles)", "min(n, most)"), ("(d + dv + 4)", "(d + dv)")),
-        ),
-        Mistake(
             "O has no room",
             "O_i stays on chip until its query tile is done, so that each query takes a row of Q and a row of O.",
             (("(d + dv + 5)", "(d + 5)"), ("(d + dv + 4)", "(d + 4)")),
