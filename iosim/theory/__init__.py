@@ -1,19 +1,26 @@
 """Closed forms: what every kernel moves and needs, its blocks, and what no algorithm can do without. Nothing is run here."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from iosim.theory.bounds import compulsory
 from iosim.theory.dense import dense_terms, dense_words
 from iosim.theory.fitting import fit_dense, would_fit
 from iosim.theory.formulas import KERNELS, outside, theta
 from iosim.theory.frontier import Accounting, Frontier, frontier
 from iosim.theory.frontier_search import Sides
-from iosim.theory.ideal import IdealFrontier, ideal_frontier
-from iosim.theory.leading import Leading, leading_constants
 from iosim.theory.peaks import residents, smallest_sram
-from iosim.theory.penalty import Penalty, worst_penalty
 from iosim.theory.plane import Plane, plane
 from iosim.theory.rules import choose_blocks
 from iosim.theory.term import Moved, Term
 from iosim.theory.words import predict, terms
+
+if TYPE_CHECKING:
+    from iosim.theory.ideal import IdealFrontier, ideal_frontier
+    from iosim.theory.leading import Leading, leading_constants
+    from iosim.theory.penalty import Penalty, worst_penalty
 
 __all__ = [
     "KERNELS",
@@ -44,3 +51,14 @@ __all__ = [
     "worst_penalty",
     "would_fit",
 ]
+LATER = {
+    "IdealFrontier": "ideal", "ideal_frontier": "ideal", "Leading": "leading", "leading_constants": "leading", "Penalty": "penalty",
+    "worst_penalty": "penalty",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    """Load what few need where it is first asked for."""
+    if name not in LATER:
+        raise AttributeError(f"module 'iosim.theory' has no attribute {name!r}")
+    return getattr(import_module(f"iosim.theory.{LATER[name]}"), name)
