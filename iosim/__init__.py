@@ -11,7 +11,6 @@ from iosim.errors import BadInput, IosimError, SramOverflow
 from iosim.inputs import problem_of, random_inputs
 from iosim.masks import BlockMask
 from iosim.memory import Machine
-from iosim.passes import Passes, both
 from iosim.report import Report
 from iosim.run import simulate
 from iosim.specs import Attention, Blocks, Options
@@ -22,6 +21,7 @@ from iosim.units import Capacity, capacity
 if TYPE_CHECKING:
     from iosim.animation import MovingPicture, animate
     from iosim.formula_check import check_formula
+    from iosim.passes import Passes, both
     from iosim.regimes import regime_map
 
 __all__ = [
@@ -30,7 +30,14 @@ __all__ = [
     "random_inputs", "regime_map", "simulate", "sweep", "trace",
 ]  # fmt: skip
 __version__ = "0.1.0"
-LATER = {"MovingPicture": "animation", "animate": "animation", "check_formula": "formula_check", "regime_map": "regimes"}
+LATER = {
+    "MovingPicture": "animation",
+    "animate": "animation",
+    "check_formula": "formula_check",
+    "regime_map": "regimes",
+    "Passes": "passes",
+    "both": "passes",
+}
 
 
 def __getattr__(name: str) -> object:
