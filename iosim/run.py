@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from iosim import theory
 from iosim.catalogue import kernel
 from iosim.counts import Counts
+from iosim.devices import Device
 from iosim.inputs import heads_of, random_inputs
 from iosim.launch import SUMMED
 from iosim.plan import BlockChoice, Overflow, Plan, make_plan
@@ -18,9 +18,6 @@ from iosim.report import Report
 from iosim.specs import Attention
 from iosim.theory.io_bounds import Bound, backward_bounds, bounds
 from iosim.units import Capacity
-
-if TYPE_CHECKING:
-    from iosim.devices import Device
 
 Array = NDArray[np.generic]
 EXECUTE_UP_TO = 16384
