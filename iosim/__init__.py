@@ -31,17 +31,16 @@ __all__ = [
 ]  # fmt: skip
 __version__ = "0.1.0"
 LATER = {
-    "MovingPicture": "animation",
-    "animate": "animation",
-    "check_formula": "formula_check",
-    "regime_map": "regimes",
-    "Passes": "passes",
-    "both": "passes",
+    "animation": ("MovingPicture", "animate"),
+    "formula_check": ("check_formula",),
+    "passes": ("Passes", "both"),
+    "regimes": ("regime_map",),
 }
 
 
 def __getattr__(name: str) -> object:
     """Load what few need where it is first asked for."""
-    if name not in LATER:
-        raise AttributeError(f"module 'iosim' has no attribute {name!r}")
-    return getattr(import_module(f"iosim.{LATER[name]}"), name)
+    for module, names in LATER.items():
+        if name in names:
+            return getattr(import_module(f"iosim.{module}"), name)
+    raise AttributeError(f"module 'iosim' has no attribute {name!r}")

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf, isfinite, isnan
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iosim.catalogue import kernel
 from iosim.counts import Counts, Flops, Traffic
-from iosim.devices import Device
 from iosim.plan import Plan
-from iosim.roofline import Time, roofline
 from iosim.specs import Attention, Blocks
 from iosim.tables import Cell, described, spell, table
 from iosim.theory import Moved
-from iosim.theory.io_bounds import Bound
 from iosim.units import Capacity
+
+if TYPE_CHECKING:
+    from iosim.devices import Device
+    from iosim.roofline import Time
+    from iosim.theory.io_bounds import Bound
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -161,6 +164,8 @@ class Report:
         """How long the run takes on the device, by the roofline; None without a device, and where it has no rate for the type."""
         if self.device is None or self.problem.dtype == "float64":
             return None
+        from iosim.roofline import roofline  # with the devices, which few runs ask for
+
         return roofline(
             self.device,
             read_bytes=self.read_bytes,

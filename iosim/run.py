@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,14 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 from iosim import theory
 from iosim.catalogue import kernel
 from iosim.counts import Counts
-from iosim.devices import Device
 from iosim.inputs import heads_of, random_inputs
 from iosim.launch import SUMMED
 from iosim.plan import BlockChoice, Overflow, Plan, make_plan
 from iosim.report import Report
 from iosim.specs import Attention
-from iosim.theory.io_bounds import Bound, backward_bounds, bounds
 from iosim.units import Capacity
+
+if TYPE_CHECKING:
+    from iosim.devices import Device
+    from iosim.theory.io_bounds import Bound
 
 Array = NDArray[np.generic]
 EXECUTE_UP_TO = 16384
@@ -111,6 +114,8 @@ def floors(plan: Plan, peak: int) -> tuple[Bound, ...]:
 
     An SRAM of so many bytes holds at most as many words as fit of the narrowest type that the bounds are about, that of the inputs.
     """
+    from iosim.theory.io_bounds import backward_bounds, bounds  # what nothing needs before there is a run
+
     used = Capacity(max(plan.sram.amount, peak), plan.sram.unit).words(plan.problem.itemsize)
     known = bounds if kernel(plan.kernel).forward is None else backward_bounds
     return known(plan.problem, max(used, 1))

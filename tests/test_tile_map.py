@@ -24,7 +24,7 @@ from iosim.plots.tiles import Cells, boundary, edges, heights, levels, short
 from iosim.run import report
 from iosim.specs import Options
 from iosim.testing import random_case
-from iosim.theory.plane import Plane, plane
+from iosim.theory.planes import Plane, plane
 from iosim.units import Unit
 
 PLAIN = Options()

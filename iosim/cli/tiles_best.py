@@ -18,7 +18,7 @@ from iosim.specs import Attention, Blocks
 from iosim.tables import Cell, described, table
 from iosim.theory.frontier_search import Sides, allowed
 from iosim.theory.fused_tiles import OF_KERNEL
-from iosim.theory.plane import plane
+from iosim.theory.planes import plane
 from iosim.units import Capacity
 
 Accountings = Literal["honest", "ideal", "both"]

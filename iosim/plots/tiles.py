@@ -25,7 +25,7 @@ from iosim.report import Report
 from iosim.specs import Blocks
 from iosim.tables import described, words
 from iosim.theory import choose_blocks
-from iosim.theory.plane import Plane, plane
+from iosim.theory.planes import Plane, plane
 from iosim.theory.rules import Rule
 from iosim.theory.sizes import Bools, Ints
 

@@ -6,8 +6,7 @@ docs/bounds.md derives each of them step by step.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
-from math import ceil, isqrt
+from math import isqrt
 from typing import Literal
 
 from iosim.specs import Attention
@@ -164,7 +163,7 @@ def _products(name: str, e: int, first: int, others: int, m: int, where: str) ->
     if m < r**2:
         words, formula, holds = _root_up(4 * e**2 * s**2, m) - e - 2 * m, "2 s E / sqrt(M) - E - 2 M", "M < r^2"
     else:
-        words = ceil(Fraction(r * (2 * s - r) * e * (2 * m - 1) ** 2, 4 * m**3)) - 2 * m + 1
+        words = -(-r * (2 * s - r) * e * (2 * m - 1) ** 2 // (4 * m**3)) - 2 * m + 1
         formula, holds = "r (2 s - r) (1 - 1 / (2 M))^2 E / M - 2 M + 1", "M >= r^2"
     return Bound(name, words, f"{formula}, {where}", f"{holds}, standard products", PRODUCTS, "derived")
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from iosim.specs import Attention, Options
-from iosim.theory.frontier import frontier
 from iosim.theory.frontier_search import Sides
+from iosim.theory.frontiers import frontier
 
 _DEFAULTS = Options()
 

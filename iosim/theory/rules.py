@@ -9,7 +9,6 @@ import numpy as np
 
 from iosim.errors import BadInput
 from iosim.specs import Attention, Blocks, Options
-from iosim.theory.best import best
 from iosim.theory.case import Case, case
 from iosim.theory.fitting import nothing_fits, shaped_blocks, tallest
 from iosim.theory.room import room
@@ -45,6 +44,8 @@ def choose_blocks(kernel: str, problem: Attention, capacity: Capacity, rule: Rul
     elif rule == "fit" or asked.options.reuse == "ideal":
         found = _fit(asked, capacity)
     else:
+        from iosim.theory.best import best  # the search, which few runs ask for
+
         found = best(asked, capacity)
     if found is None:
         raise BadInput(f"no blocks of {kernel} fit in {capacity}; {nothing_fits(asked, capacity)}")

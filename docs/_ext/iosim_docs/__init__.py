@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Give Sphinx the directives, and three rules for docstrings."""
-    from iosim_docs import directives, names
+    from iosim_docs import directives, late, names
 
+    late.load()
     for name, directive in directives.DIRECTIVES.items():
         app.add_directive(name, directive)
     app.connect("missing-reference", names.find)
