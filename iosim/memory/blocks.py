@@ -58,7 +58,12 @@ def in_place(fn: np.ufunc) -> Callable[[Block, Operand], Block]:
         shape, a, b = operands(x, y)
         if shape != x.shape:
             raise BadInput(f"cannot update {x!r} in place with {y!r}; the result has another shape")
-        return x.overwrite(None if a is None else fn(a, b, out=a if x.owned else None))
+        data = None if a is None else fn(a, b, out=a if x.owned else None)
+        if x.origin is not None:
+            return x.overwrite(data)
+        x._data, x.owned = data, True
+        x.version += 1
+        return x
 
     return operator
 
