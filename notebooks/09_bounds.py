@@ -4,9 +4,12 @@
 # **Question.** FlashAttention moves far fewer words than standard attention. Could another algorithm, one that nobody has written yet, move
 # fewer still? And what happens when the SRAM is so small that a tile of a few rows hardly fits?
 #
-# Words as before: **N** queries and keys of **d** numbers; a **word** is one stored number; **SRAM** holds **M** words, **HBM** the rest.
-# A **lower bound** is a number of words below which no schedule can stay: no choice of tiles, no order of loops, no cleverness about what
-# is kept, stored or computed again.
+# Words as before: **N** queries and keys of **d** numbers; a **word** is one stored number; **SRAM** holds **M** words, **HBM** the rest
+# ([notebook 1](01_memory.ipynb)). A **lower bound** is a number of words below which no schedule can stay: no choice of tiles, no order of
+# loops, no cleverness about what is kept, stored or computed again.
+#
+# We write $\Theta(x)$ for what lies between two constants times x, whatever the sizes: it grows as x does, and we do not say how large the
+# constants are.
 
 # %%
 # %matplotlib inline
@@ -30,8 +33,9 @@ problem = Attention(n=N, d=d)
 #
 # Who has not read Q, K and V cannot know O, and O must be written: $4Nd$ words, whatever M is. We call them *compulsory*.
 #
-# FlashAttention-2 in its best blocks, N = 4,096, d = 64: **write down** how far from $4Nd$ you think it is for M = 16,384 words (64 KiB of
-# float32), and for a thousand times as many.
+# FlashAttention-2 (`flash2`, queries outside) in its best blocks ([notebook 6](06_blocks.ipynb)), N = 4,096, d = 64: **write down** how far
+# from $4Nd$ you think it is for M = 16,384 words (64 KiB of float32), and for a thousand times as many. Hint: with $B_r$ queries on chip
+# it reads K and V $N/B_r$ times, and Q and O take $2 B_r d$ words of M.
 
 # %%
 for sram in (16384, 1000 * 16384):
@@ -50,19 +54,25 @@ assert f"{small_sram.total / small_sram.compulsory:.1f}" == "17.5"
 #
 # ## A bound that knows M
 #
-# Here is the idea, for one product of matrices (Hong and Kung 1981; Irony, Toledo and Tiskin 2004). Cut the run of *any* program into
-# pieces of T loads and stores. In a piece it can work with what it found in SRAM, at most M words, and with what it loaded, at most T. Now
-# the geometry: a multiply-add needs one element of A, one of B and one of C. With x, y and z elements of the three, at most $\sqrt{xyz}$
-# different multiply-adds can be made (Loomis and Whitney 1949). So a piece makes at most a certain number, there must be so and so many
-# pieces, and each of them costs T. (Sums that begin in a piece, and need not be loaded, take some care; `docs/bounds.md` has every step.)
+# Here is the idea, for one product of matrices C = AB (Hong and Kung 1981; Irony, Toledo and Tiskin 2004). Cut the run of *any* program
+# into pieces of T loads and stores. In a piece it can work with what it found in SRAM, at most M words, and with what it loaded, at most T.
+# Now the geometry: a multiply-add needs one element of A, one of B and one of C. With x, y and z elements of the three, at most
+# $\sqrt{xyz}$ different multiply-adds can be made (Loomis and Whitney 1949). So a piece makes at most a certain number, there must be so
+# and so many pieces, and each of them costs T. (Sums that begin in a piece, and need not be loaded, take some care;
+# [Lower bounds](../docs/bounds.md) has every step.)
 #
-# For the product of two n x n matrices this gives $2n^3/\sqrt M - 2M$ (notebook 3). Attention is two products over the same pairs of a
-# query and a key. `docs/bounds.md` counts both together and derives:
+# For the product of two n x n matrices this gives $2n^3/\sqrt M - 2M$ ([notebook 3](03_tiling.ipynb)). Attention is two products over the
+# same pairs of a query and a key. [Both products at once](../docs/bounds.md#both-products-at-once) counts them together and derives:
 #
 # - $4N^2d/\sqrt M - N^2 - 2M$ for $M < 4d^2$,
 # - $4N^2d^2/M \cdot (1 - 1/2M)^2 - 2M + 1$ from $M = 4d^2$ on.
 #
-# **Predict**: 64 KiB is $M = 4d^2$. By what factor does FlashAttention-2 miss the bound there?
+# **Predict**: M = 16,384 is $4d^2$. The first term of the second line is the large one, and $4d^2/M$ is 1; how large is it?
+# FlashAttention-2 moved 18.4 million words above. By what factor does it miss the bound?
+#
+# `bounds` gives every bound that iosim knows, for any sizes, with its formula. There **N_q** and **N_k** are the numbers of queries and
+# keys (here both N), **d_v** is the number of columns of V and O (here d), and **E** the number of pairs of a query and a key that attend
+# (here $N^2$; a mask leaves fewer).
 
 # %%
 run = simulate("flash2", problem, sram=16384, blocks="best", execute=False, replay=False)
@@ -75,6 +85,10 @@ found = {bound.name: bound.words for bound in bounds(problem, 16384)}
 assert found == {"compulsory": 1_048_576, "Saha-Ye": 2_080_768, "small cache": 491_520, "two products": 16_743_426}
 assert run.lower_bound == least_words(problem, 16384) == found["two products"]
 assert run.total == 18_354_176
+assert 16384 == 4 * d * d == 64 * 1024 // 4
+s, r = d + d, min(2 * d, d + d)  # the formula of "two products", and the second of the two lines
+assert r * (2 * s - r) * N * N // 16384 == 4 * N * N * d * d // 16384 == 2**24
+assert f"{run.total / run.lower_bound:.2f}" == "1.10"
 
 # %% [markdown]
 # Ten per cent. It is the SRAM's fault: *nobody* can do better than that here, by more than these ten per cent.
@@ -97,17 +111,21 @@ print(f"lower bound {small.lower_bound:,}: {small.total / small.lower_bound:.2f}
 # %% tags=["check"]
 assert small.arrays["K"].reads == -(-N // small.blocks.rows) * N * d
 assert small.total > 2 * small.lower_bound
+assert small.blocks.rows == 6
 
 # %% [markdown]
-# A handful of rows. There is a better idea, which is older: the square tiles of notebook 3. Do not keep whole rows. Keep a *square* of S,
-# and let slices of Q and K pass, a few columns wide; send S through HBM; then make O in squares as well (Saha and Ye 2024). It is nearly
-# standard attention! Its first half:
+# Six rows. There is a better idea, which is older: the square tiles of [notebook 3](03_tiling.ipynb). Do not keep whole rows. Keep a
+# *square* of S, and let slices of Q and K pass, a few columns wide; send S through HBM; then make O in squares as well (Saha and Ye 2024,
+# arXiv 2402.07443). It is nearly standard attention! Here is the loop of its first half:
 
 # %%
-print(inspect.getsource(score_tiles))
+listing = inspect.getsource(score_tiles)
+print(listing[listing.index("    for i in m.tiles(") :])
 
 # %% [markdown]
-# (`blocked_scores` sums a tile of S over slices of Q and K that are `deep` columns wide. m and l are kept as in online softmax.)
+# (`blocked_scores` sums a tile of S over slices of Q and K that are `deep` columns wide. `l_i` and `m_i` are kept as in online softmax
+# ([notebook 2](02_softmax.ipynb)); their arrays in HBM are called L and M here, and this M is no capacity. `mask`, `seen` and `finite` are
+# for masks.)
 #
 # In tiles of B x B it moves about $4N^2d/B$ words for Q, K, V and the passes over S, and $N^2$ to store S. With one column at a time
 # (`depth="one"`), the room is little more than the tile: $B \approx \sqrt M$. **Predict** the words for M = 1,024, as a number of $N^2$.
@@ -125,13 +143,15 @@ assert square.arrays["S"].writes == N * N
 assert square.total < small.total
 assert 4 * d / sqrt(1024) + 1 == 9  # the leading terms, in units of N²
 
+assert f"{square.lower_bound / N**2:.2f}" == "7.00"
+
 # %% [markdown]
 # $4d/\sqrt M + 1 = 9$ in the leading terms, and the bound has $4d/\sqrt M - 1 = 7$. Where rows do not fit, squares come close to the
 # best that there is. And the result is right, too: here is a smaller problem, run with numbers and compared with attention in float64.
 
 # %%
 right = simulate("square-tiles", Attention(n=128, d=32), sram=256, blocks="best", depth="one")
-print(f"{right.blocks}: {right.total:,} words, {', '.join(road for road, equal in right.agreed.items() if equal)}: equal;", end=" ")
+print(f"{right.blocks}: {right.total:,} words, equal: {', '.join(road for road, equal in right.agreed.items() if equal)}")
 print(f"largest error {right.max_error:.1e}, bound {right.error_bound:.1e}")
 
 # %% tags=["check"]
@@ -143,7 +163,9 @@ assert right.sound
 # Words fall like $1/\sqrt M$ for square tiles, and like $1/M$ for FlashAttention. **Predict**: at about which M do the curves cross? Saha
 # and Ye say that it is about $d^2$.
 #
-# `regime_map` finds every crossing exactly, by merging the steps of both curves.
+# `regime_map` knows the words of every algorithm at every M, in its best blocks, and finds every crossing exactly; `versus` tells who of
+# two moves fewer words, and from which M on. `square-tiles (one)` is the variant with single columns; `square-tiles` is as printed, with
+# slices that are as wide as the tile is high.
 
 # %%
 found = regime_map(problem)
@@ -156,12 +178,15 @@ print(f"d² = {d * d:,}")
 assert [(win.sram, win.name) for win in found.versus("square-tiles", "flash2")] == [(5, "square-tiles"), (1591, "flash2")]
 assert found.leaders()[-1].name == "flash2"
 assert d * d / 3 < found.leaders()[-1].sram < d * d
+turns = [win.sram for win in found.versus("square-tiles (one)", "flash2")][1:]
+assert [int(100 * turn / d**2) for turn in turns] == [74, 76, 77]
 
 # %% [markdown]
-# The printed variant, whose slices are as wide as the tile is high, loses earlier, because it needs room for three squares. With single
-# columns the change comes between 0.74 and $0.78\,d^2$, to and fro, because rounding to whole tiles decides there.
+# The printed variant loses earlier, because it needs room for three squares. With single columns the change comes between 0.74 and
+# $0.78\,d^2$, to and fro, because rounding to whole tiles decides there.
 #
-# The picture shows everything that was counted, over all M, with the largest bound as the strong line.
+# The picture shows everything that was counted, over all M, with the largest bound as the strong line. The three ranges of M are named, and
+# what Saha and Ye say about the least traffic in them.
 
 # %%
 draw_bounds(found)
@@ -170,9 +195,10 @@ draw_bounds(found)
 # ## So: is there a tighter bound in M?
 #
 # The FlashAttention paper proves that no exact algorithm does better than $N^2d^2/M$ for *all* M at once, by looking at M = Nd only
-# (Proposition 3), and leaves the rest open. Saha and Ye closed it up to a constant in 2024: the least traffic grows like
-# $N^2d/\sqrt M$ for $M < d^2$, and like $N^2d^2/M$ above. With constants worked out of their proofs, theirs is the column *published*
-# below. The next one counts both products together. **Predict** which is larger, and by how much.
+# (Proposition 3), and leaves the rest open. Saha and Ye closed it up to a constant in 2024 (Theorem 3.1): the least traffic is
+# $\Theta(N^2d/\sqrt M)$ for $M < d^2$, and $\Theta(N^2d^2/M)$ above. With constants worked out of their proofs, theirs is the column
+# *published* below: the largest of the first three bounds above. The next column counts both products together. **Predict** which is
+# larger at $M = 4d^2$, and by how much: the four numbers are above.
 
 # %%
 print(f"{'M':>9} {'M/d²':>6} {'published':>10} {'both products':>14} {'fewest words':>13}   in units of N²")
@@ -193,12 +219,13 @@ larger = {row.sram: row.bound.words / N**2 / published[row.sram] for row in foun
 assert max(larger, key=larger.get) == 4 * d * d
 assert round(larger[4 * d * d], 1) == 8.0
 assert all(2 < larger[m] < 6.2 for m in larger if m <= 65536 and m != 4 * d * d)
+assert [round(f([row.ratio for row in found.rows if row.sram <= d * d]), 1) for f in (min, max)] == [1.3, 1.6]
+assert (max(found.rows, key=lambda row: row.ratio).sram, round(max(row.ratio for row in found.rows), 1)) == (N * d, 2.0)
 
 # %% [markdown]
 # Yes: eight times larger at $M = 4d^2$, and two to six times at every other M of the table up to 65,536. And at $4d^2$ it cannot be raised
-# by much: an algorithm within 10 % of it is known. Open are a factor of 1.3 to 1.6 around $M = d^2$ and below, and one of 2 where nearly
-# everything fits:
-# cutting a run into pieces costs the $-2M$.
+# by much: an algorithm within 10 % of it is known. Open are a factor of 1.3 to 1.6 up to $M = d^2$, and one of 2 where nearly everything
+# fits: cutting a run into pieces costs the $-2M$.
 #
 # How large is the gap when d grows? Lower-order terms (the tile S, statistics, ragged tiles) become small against $d^2$. **Predict** the
 # factor at $M = 4d^2$ for d = 256.
@@ -215,47 +242,54 @@ assert gaps[16] > gaps[64] > gaps[256] > 1
 assert round(gaps[256], 3) == 1.013
 
 # %% [markdown]
-# It goes to 1. Without all lower-order terms, in words for each pair of a query and a key, the picture of this notebook is simple:
+# It goes to 1. Without all lower-order terms, in words for each pair of a query and a key, and with $x = d/\sqrt M$, the picture of this
+# notebook is simple. ($M = d^2$ is x = 1, and $M = 4d^2$ is x = 1/2.)
 
 # %%
-_, axes = plt.subplots(figsize=(8, 4.2))
-xs = [10 ** (k / 40) for k in range(-60, 61)]  # d / sqrt(M)
+_, axes = plt.subplots(figsize=(9, 5))
+xs = [10 ** (k / 40) for k in range(-60, 61)]
+sizes = [1 / (x * x) for x in xs]  # M / d²
 curves = {
-    "flash2": ("4x²", [4 * x * x for x in xs]),
-    "flash": ("6x²", [6 * x * x for x in xs]),
-    "square-tiles": ("4x + 1", [4 * x + 1 for x in xs]),
+    "flash": ("6x²", [6 * x * x for x in xs], (0.085, 95)),
+    "flash2": ("4x²", [4 * x * x for x in xs], (0.034, 30)),
+    "square-tiles": ("4x + 1", [4 * x + 1 for x in xs], (14, 2.7)),
 }
-labels = {"flash2": (0.033, 33, "left"), "flash": (0.07, 110, "left"), "square-tiles": (20, 2.6, "left")}
-for name, (formula, values) in curves.items():
-    axes.loglog([1 / (x * x) for x in xs], values, color=STYLES[name].colour)
-    across, up, side = labels[name]
-    axes.text(across, up, f"{name}: {formula}", color=STYLES[name].colour, fontsize=9, ha=side)
+for name, (formula, values, at) in curves.items():
+    axes.loglog(sizes, values, color=STYLES[name].colour)
+    axes.text(*at, f"{name}: {formula}", color=STYLES[name].colour, fontsize=11, va="center")
 lowest = [4 * x * x if x <= 0.5 else 4 * x - 1 for x in xs]
-axes.loglog([1 / (x * x) for x in xs], lowest, color=INK, linewidth=2.2)
-axes.text(0.033, 1.2, "bound: 4x - 1 below M = 4d²,\n4x² above (where flash2 lies on it)", fontsize=9, color=INK)
+axes.loglog(sizes, lowest, color=INK, linewidth=2.2)
+below = "no schedule is below the black line:\n4x - 1 up to M = 4d², then 4x²,\nwhere flash2 lies on it"
+axes.text(0.034, 0.6, below, fontsize=11, color=INK)
 axes.axvline(4, color=QUIET, linestyle=":")
+axes.text(4.3, 150, "M = 4d²", fontsize=11, color=QUIET)
 axes.set_ylim(0.01, 300)
 axes.set_xlim(0.03, 300)
 axes.set_xlabel("M / d²")
-axes.set_ylabel("words a pair")
-axes.set_title("Leading terms, x = d / √M", loc="left", fontsize=11, fontweight="bold", color=INK)
+axes.set_ylabel("words for each pair of a query and a key")
+axes.set_title("Leading terms, x = d / √M", loc="left", fontsize=12, fontweight="bold", color=INK)
 axes.grid(color=GRID, linewidth=0.6)
 bare(axes)
 
 # %% [markdown]
 # ## Is a GPU a small cache?
 #
-# A thread block of a GPU has at least 48 KiB of shared memory (more if the program asks for it). **Predict**: for which of d = 64, 128
-# and 256 is that a small cache, $M < d^2$, in float32?
+# On a GPU, what runs together (a thread block, of which [notebook 10](10_cuda.ipynb) tells more) has 48 KiB of fast memory on chip, and
+# more only if the program asks for it. **Predict**: for which of d = 64, 128 and 256 is that a small cache, $M < d^2$, in float32 (4
+# bytes a word)?
+#
+# `places` looks up the memories of all GPUs that iosim knows on the map, the smallest first.
 
 # %%
-for width in (64, 128, 256):
-    least = places(regime_map(Attention(n=N, d=width)))[0]
-    who, where = least.row.rival.name, least.row.regime.name
-    print(f"d = {width:>3}: {least.size} = {least.row.sram:,} words, d² = {width**2:>6,}: {where}; fewest: {who}")
+least = {width: places(regime_map(Attention(n=N, d=width)))[0] for width in (64, 128, 256)}
+for width, place in least.items():
+    who, where = place.row.rival.name, place.row.regime.name
+    print(f"d = {width:>3}: {place.size} = {place.row.sram:,} words, d² = {width**2:>6,}: {where}; fewest: {who}")
 
 # %% tags=["check"]
-assert (who, where, least.row.sram) == ("square-tiles (one)", "small cache", 12288)
+assert all(str(place.size) == "48 KiB" and place.row.sram == 12288 for place in least.values())
+assert [place.row.regime.name for place in least.values()] == ["middle", "small cache", "small cache"]
+assert [place.row.rival.name for place in least.values()] == ["flash2", "flash2", "square-tiles (one)"]
 
 # %% [markdown]
 # From d = 128 on. At 128 FlashAttention-2 is still ahead; at 256, square tiles would move fewer words.
@@ -287,14 +321,17 @@ else:
 # %% [markdown]
 # ## Exercise
 #
-# Exercise 14, `small-cache`: write a kernel that beats `flash` below $M = d^2$. The file is made by `iosim exercise start small-cache`.
+# Exercise 14, `small-cache`: write a kernel that beats `flash` below $M = d^2$. The file is made by `iosim exercise start small-cache`;
+# [the exercises](../docs/exercises.md) has the rest. On tiny problems the least traffic can be found exactly, by search:
+# [Pebbling](../docs/pebbling.md). Next: [notebook 10](10_cuda.ipynb), a real kernel.
 #
 # ## Summary
 
 # %%
 last, edge = found.leaders()[-1], least_words(problem, 16384)
 print(f"1. At M = 4d² nobody can move fewer than {edge:,} words; flash2 moves {run.total:,}, {tight.ratio:.2f} times as many.")
-print(f"2. Below M = {last.sram:,} ({last.sram / d**2:.2f} d²) square tiles, which send S through HBM, move fewer words than flash2.")
+here = f"{last.sram:,} ({last.sram / d**2:.2f} d²)"
+print(f"2. From M = {here} on flash2 moves the fewest words; below {turns[0]:,}, square tiles, which send S through HBM.")
 print(
     f"3. A tighter bound in M: {larger[4 * d * d]:.1f} times what was published, at 4d²; at d = 256, flash2 is within {gaps[256] - 1:.1%}."
 )
