@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -16,19 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iosim import theory
+from iosim.exercises import check
 from iosim.exercises.course.e12_backward import source as e12
 from iosim.exercises.course.e13_decoding import source as e13
 from iosim.exercises.course.e14_small_cache import source as e14
-from iosim.exercises.graded import job_of, replaying
-from iosim.exercises.judging import drawn_trials, judge_kernel
-from iosim.exercises.parts import rules, values, words
-from iosim.exercises.runs import Ran, attempted, listing_attempt, ran
-from iosim.exercises.spec import Exercise, Mistake, Trial
-from iosim.exercises.text import built, mistaken, solution_source
-from iosim.exercises.trials import Data, attention_trial, counted, moved, shape_of, words_of
-from iosim.exercises.verdict import Verdict
-from iosim.grading.caps import UNBOUNDED
-from iosim.grading.recording import record
+from iosim.exercises.judging import drawn_trials
+from iosim.exercises.parts import values
+from iosim.exercises.runs import attempted, listing_attempt, ran
+from iosim.exercises.spec import Exercise, Trial
+from iosim.exercises.text import built, mistaken
+from iosim.exercises.trials import attention_trial, counted, moved, shape_of, words_of
 from iosim.kernels.masking import Mask
 from iosim.masks.grid import grid
 from iosim.memory import Counts, Machine
@@ -38,7 +34,6 @@ from iosim_reference import attention, softmax
 
 FOLDERS = ("e12_backward", "e13_decoding", "e14_small_cache")
 EXERCISES: dict[str, Exercise] = {name: import_module(f"iosim.exercises.course.{name}.source").EXERCISE for name in FOLDERS}
-MISTAKES = [(folder, mistake) for folder, one in EXERCISES.items() for mistake in one.mistakes]
 MANY = range(1, 6)
 SIZES = st.integers(1, 9)
 every = pytest.mark.parametrize("folder", FOLDERS)
@@ -46,27 +41,7 @@ every = pytest.mark.parametrize("folder", FOLDERS)
 
 @cache
 def drawn(folder: str, seed: int) -> Sequence[Trial]:
-    """The problems of a seed, which remember their answers."""
-    return [replace(trial, expected=remembered(trial)) for trial in drawn_trials(EXERCISES[folder], seed)]
-
-
-def remembered(trial: Trial) -> Callable[[Data], Any]:
-    answers = [trial.expected(data) for data in trial.data]
-    return lambda data: next(answer for answer, mine in zip(answers, trial.data, strict=True) if mine is data)
-
-
-def judged(folder: str, source: str, seed: int) -> Verdict:
-    listing, trials = built(source, EXERCISES[folder].function), drawn(folder, seed)
-    with np.errstate(all="ignore"):
-        return judge_kernel(EXERCISES[folder], seed, [listing_attempt(listing, trial) for trial in trials], trials=trials)
-
-
-def parts_of(folder: str, source: str, seed: int) -> dict[str, bool | None]:
-    """Whether each part passes; nothing is recognised, which takes longest."""
-    listing = built(source, EXERCISES[folder].function)
-    with np.errstate(all="ignore"):
-        tried = [attempted(trial, listing_attempt(listing, trial)) for trial in drawn(folder, seed)]
-        return {part.name: part.passed for part in (values(tried), rules(tried), words(EXERCISES[folder], tried))}
+    return drawn_trials(EXERCISES[folder], seed)
 
 
 def mistake_of(folder: str, name: str) -> Callable[..., Any]:
@@ -86,58 +61,6 @@ def blocks_of(trial: Trial) -> Blocks:
 
 def traffic(arrays: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
     return {name: (array.reads, array.writes) for name, array in arrays.items()}
-
-
-@every
-@pytest.mark.parametrize("seed", MANY)
-def test_the_solution_gets_full_marks(folder: str, seed: int) -> None:
-    verdict = judged(folder, solution_source(EXERCISES[folder]), seed)
-    assert [part.passed for part in verdict.parts] == [True, True, True], verdict
-    assert (verdict.mistake, verdict.reason) == (None, "")
-
-
-@pytest.mark.parametrize(("folder", "mistake"), MISTAKES, ids=[f"{folder}: {mistake.name}" for folder, mistake in MISTAKES])
-def test_each_mistake_fails_the_named_part_and_is_recognised(folder: str, mistake: Mistake) -> None:
-    source = mistaken(EXERCISES[folder], mistake)
-    verdict = judged(folder, source, 1)
-    assert (verdict.mistake, verdict.advice) == (mistake.name, mistake.says), verdict
-    for parts in ({part.name: part.passed for part in verdict.parts}, parts_of(folder, source, 2)):
-        assert parts[mistake.fails] is False, parts
-        assert mistake.fails != "words" or parts["values"] is True, parts
-        if mistake.fails == "values" and folder != "e13_decoding":  # there parts that are not split move and hold more, too
-            assert (parts["rules"], parts["words"]) == (True, True), parts
-
-
-@every
-def test_there_are_mistakes_of_all_three_parts_and_advice_gives_no_line_away(folder: str) -> None:
-    asked = EXERCISES[folder]
-    assert len({mistake.name for mistake in asked.mistakes}) == len(asked.mistakes) >= 5
-    assert {mistake.fails for mistake in asked.mistakes} == {"values", "rules", "words"}
-    body = solution_source(asked).rsplit('"""', 1)[1]
-    lines = {line.strip().partition("  #")[0] for line in body.splitlines() if len(line.strip()) > 12}
-    for mistake in asked.mistakes:
-        assert len(mistake.says) > 60, mistake.name
-        assert not any(line in mistake.says for line in lines), mistake.name
-
-
-@every
-def test_a_submission_does_what_it_does_in_process(folder: str) -> None:
-    asked = EXERCISES[folder]
-    for trial in drawn(folder, 1):
-        stream = record(solution_source(asked), job_of(asked, trial))
-        assert_same(ran(trial, replaying(stream, UNBOUNDED), trial.data[0]), here(trial, asked.solution))
-    for mistake in asked.mistakes:
-        stream = record(mistaken(asked, mistake), job_of(asked, trial))
-        assert_same(ran(trial, replaying(stream, UNBOUNDED), trial.data[0]), here(trial, mistake_of(folder, mistake.name)))
-
-
-def here(trial: Trial, listing: Callable[..., Any]) -> Ran:
-    return ran(trial, listing_attempt(listing, trial), trial.data[0])
-
-
-def assert_same(there: Ran, found: Ran) -> None:
-    assert (there.stop and there.stop.told, there.traffic, there.peak) == (found.stop and found.stop.told, found.traffic, found.peak)
-    assert all(np.array_equal(array, found.found[name], equal_nan=True) for name, array in there.found.items())
 
 
 # words and room, by other roads
@@ -302,9 +225,8 @@ def test_what_each_part_knows_is_the_references() -> None:
 
 @pytest.mark.parametrize("name", ["parts go on from one another", "nothing is split", "every part reads all keys"])
 def test_parts_that_are_not_parts_get_O_right_and_no_point(name: str) -> None:
-    asked = EXERCISES["e13_decoding"]
     listing = mistake_of("e13_decoding", name)
-    verdict = judged("e13_decoding", mistaken(asked, next(one for one in asked.mistakes if one.name == name)), 2)
+    verdict = check(listing, EXERCISES["e13_decoding"], seed=2).verdict
     assert (verdict.score, verdict.mistake) == (0, name)
     for trial in drawn("e13_decoding", 2):
         wanted, bound = trial.expected(trial.data[0])["O"]

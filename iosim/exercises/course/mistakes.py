@@ -29,10 +29,10 @@ S_WITHOUT_ROOM = Mistake(
 
 
 def p_used_twice(maximum: str = "m_new", told: str = "...") -> Mistake:
-    """P without a name, where ``maximum`` was taken off S; ``told``: as much of what should be written over S as the advice says."""
+    """P without a name, where ``maximum`` was taken off S; ``told``: how the advice ends, with as much of the line as it gives away."""
     return Mistake(
         "P used twice without a name",
-        f"An unnamed value is gone once it was used, and P is needed for l and for O: give it room, over S, with s[...] = {told}.",
+        f"An unnamed value is gone once it was used, and P is needed for l and for O: give it room, over S, with s[...] = {told}",
         ((f"s[...] = exp(s - {maximum})", f"p = exp(s - {maximum})"), ("s.rowsum()", "p.rowsum()"), ("s @ v", "p @ v")),
         fails="rules",
     )

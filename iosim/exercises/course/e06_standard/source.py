@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from iosim import theory
+from iosim.exercises.course.predicted import predicted
 from iosim.exercises.course.scores import weight_answers
 from iosim.exercises.spec import Exercise, KernelCheck, Mistake, Trial
 from iosim.exercises.trials import attention_trials
@@ -45,7 +45,7 @@ def trials(rng: np.random.Generator) -> list[Trial]:
 
 def words(kernel: str) -> int:
     """What a kernel moves at N = 4096, d = 64 in tiles of 64 x 64."""
-    return sum(array.reads + array.writes for array in theory.predict(kernel, Attention(n=4096, d=64), Blocks(64, 64)).values())
+    return predicted(kernel, Attention(n=4096, d=64), Blocks(64, 64))
 
 
 PAIRS = 4096**2

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from iosim import theory
+from iosim.exercises.course import mistakes as common
+from iosim.exercises.course.excerpt import excerpt
+from iosim.exercises.course.predicted import predicted
 from iosim.exercises.course.scores import statistic_answers
 from iosim.exercises.spec import Exercise, KernelCheck, Mistake, Trial
 from iosim.exercises.trials import attention_trial, attention_trials, pick
@@ -74,19 +76,11 @@ def long_rows(rng: np.random.Generator) -> tuple[Attention, Blocks]:
 
 def words(kernel: str, Bc: int) -> int:
     """What a kernel moves at N = 4096, d = 64 in tiles of 64 x Bc."""
-    return sum(array.reads + array.writes for array in theory.predict(kernel, Attention(n=4096, d=64), Blocks(64, Bc)).values())
+    return predicted(kernel, Attention(n=4096, d=64), Blocks(64, Bc))
 
 
-FILLING = """    for i in m.tiles(N_q, Br):
-        m.store(O[i], m.full(0.0, i.size, d_v, name="O_i"))
-        m.store(L[i], m.full(0.0, i.size, 1, name="l_i"))
-        m.store(M[i], m.full(-np.inf, i.size, 1, name="m_i"))
-"""
-LOOPS = """    for j in m.tiles(N_k, Bc):
-        k, v = m.load(K[j]), m.load(V[j])
-        for i in m.tiles(N_q, Br):
-            q, o, l_i, m_i = m.load(Q[i]), m.load(O[i]), m.load(L[i]), m.load(M[i])
-"""
+FILLING = excerpt(flash, "for i in m.tiles", 'name="m_i"')
+LOOPS = excerpt(flash, "for j in m.tiles", "q, o, l_i, m_i =")
 TURNED = """    for i in m.tiles(N_q, Br):
         q = m.load(Q[i])
         o, l_i = m.full(0.0, i.size, d_v, name="O_i"), m.full(0.0, i.size, 1, name="l_i")
@@ -94,10 +88,7 @@ TURNED = """    for i in m.tiles(N_q, Br):
         for j in m.tiles(N_k, Bc):
             k, v = m.load(K[j]), m.load(V[j])
 """
-STORES = """            m.store(O[i], (l_i * a * o + b * (s @ v)) / l_new)
-            m.store(L[i], l_new)
-            m.store(M[i], m_new)
-"""
+STORES = excerpt(flash, "m.store(O[i], (l_i", "m.store(M[i], m_new)")
 ENDS = """        m.store(O[i], o)
         m.store(L[i], l_i)
         m.store(M[i], m_i)
@@ -146,12 +137,7 @@ EXERCISE = Exercise(
             "0 there.",
             (("l_i * a * o +", "l_i / a * o +"),),
         ),
-        Mistake(
-            "old O not multiplied by its l",
-            "O in HBM has been divided by l. Before anything is added to it, it must become a sum again: multiply it by the l that came "
-            "with it.",
-            (("l_i * a * o +", "a * o +"),),
-        ),
+        common.old_o_without_its_l(("l_i * a * o +", "a * o +")),
         Mistake(
             "l not rescaled",
             "The old l is a sum of exp(S - m) with the old m: it needs the factor exp(m - m_new), as the old O does.",
@@ -186,16 +172,8 @@ EXERCISE = Exercise(
             "Every key tile finds the l = 0 of the beginning, so that all keys before it weigh nothing: store the new l beside O.",
             (("            m.store(L[i], l_new)\n", ""),),
         ),
-        Mistake(
-            "scale missing",
-            "The scores are scale Q K^T, and the softmax of other scores is another one: multiply by scale before the maximum is taken.",
-            (("scale * (q @ k.T)", "q @ k.T"),),
-        ),
-        Mistake(
-            "tail keys dropped",
-            "The last key tile may be short, but it counts: loop over m.tiles(N_k, Bc), which hands out the tail too.",
-            (("m.tiles(N_k, Bc)", "m.tiles(N_k - N_k % Bc, Bc)"),),
-        ),
+        common.SCORES_NOT_SCALED,
+        common.TAIL_KEYS_DROPPED,
         Mistake(
             "tail queries dropped",
             "The last query tile may be short, and still holds the zeros of the beginning: let the inner loop run over all of N_q, too.",
@@ -206,15 +184,7 @@ EXERCISE = Exercise(
                 ),
             ),
         ),
-        Mistake(
-            "K and V loaded for every pair of tiles",
-            "K_j and V_j are the same for every query tile: load them once, between the two loops. That is what keys outside are for.",
-            (
-                ("        k, v = m.load(K[j]), m.load(V[j])\n", ""),
-                ("q, o, l_i, m_i = ", "k, v = m.load(K[j]), m.load(V[j])\n            q, o, l_i, m_i = "),
-            ),
-            fails="words",
-        ),
+        common.k_and_v_loaded_again(("q, o, l_i, m_i = ", "k, v = m.load(K[j]), m.load(V[j])\n            q, o, l_i, m_i = ")),
         Mistake(
             "queries outside",
             "This is the order of exercise 8: O, l and m stay on chip, but K and V are read once for every query tile. Here keys are to be "
@@ -263,36 +233,15 @@ EXERCISE = Exercise(
             ((FILLING, ""),),
             fails="rules",
         ),
-        Mistake(
-            "O, l and m kept in a list",
-            "A Python list has no room on chip: what was made in a turn of a loop is released when that turn ends. Between key tiles O, l "
-            "and m wait in HBM.",
+        common.state_in_a_list(
+            (FILLING, KEPT),
             (
-                (
-                    FILLING,
-                    KEPT,
-                ),
-                (
-                    "        for i in m.tiles(N_q, Br):\n            q, o, l_i, m_i = m.load(Q[i]), m.load(O[i]), m.load(L[i]), "
-                    "m.load(M[i])\n",
-                    "        for i, (o, l_i, m_i) in zip(m.tiles(N_q, Br), kept):\n            q = m.load(Q[i])\n",
-                ),
+                "        for i in m.tiles(N_q, Br):\n            q, o, l_i, m_i = m.load(Q[i]), m.load(O[i]), m.load(L[i]), m.load(M[i])\n",
+                "        for i, (o, l_i, m_i) in zip(m.tiles(N_q, Br), kept):\n            q = m.load(Q[i])\n",
             ),
-            fails="rules",
         ),
-        Mistake(
-            "S without room",
-            "S_ij is needed twice, for its row maximum and for P, and what has no room is used once: give it room with m.let when it is "
-            "computed. P can then be written over it.",
-            (('m.let(scale * (q @ k.T), "S_ij")', "scale * (q @ k.T)"),),
-            fails="rules",
-        ),
-        Mistake(
-            "P used twice without a name",
-            "An unnamed value is gone once it was used, and P is needed for l and for O: give it room, over S, with s[...] = ...",
-            (("s[...] = exp(s - m_t)", "p = exp(s - m_t)"), ("s.rowsum()", "p.rowsum()"), ("s @ v", "p @ v")),
-            fails="rules",
-        ),
+        common.S_WITHOUT_ROOM,
+        common.p_used_twice("m_t"),
         Mistake(
             "all queries in one tile",
             "M has room for Br queries beside K_j and V_j, not for all of Q and O: cut the inner loop into tiles too.",

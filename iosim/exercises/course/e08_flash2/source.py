@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from iosim import theory
+from iosim.exercises.course import mistakes as common
+from iosim.exercises.course.predicted import predicted
 from iosim.exercises.spec import Exercise, KernelCheck, Mistake, Trial
 from iosim.exercises.trials import attention_trials
 from iosim.memory import Hbm, Machine, exp, log, maximum
@@ -44,7 +45,7 @@ def trials(rng: np.random.Generator) -> list[Trial]:
 
 def words(kernel: str) -> int:
     """What a kernel moves at N = 4096, d = 64 in tiles of 64 x 64."""
-    return sum(array.reads + array.writes for array in theory.predict(kernel, Attention(n=4096, d=64), Blocks(64, 64)).values())
+    return predicted(kernel, Attention(n=4096, d=64), Blocks(64, 64))
 
 
 EXERCISE = Exercise(
@@ -72,11 +73,7 @@ EXERCISE = Exercise(
     ),
     check=KernelCheck(trials, "N_q (d + d_v + 1) + Tr N_k (d + d_v)"),
     mistakes=(
-        Mistake(
-            "rescale of O missing",
-            "When the maximum grows, what O has summed so far was weighted against the old one: multiply O by exp(m_old - m_new) first.",
-            (("alpha * o + s @ v", "o + s @ v"),),
-        ),
+        common.RESCALE_OF_O_MISSING,
         Mistake(
             "inverse factor",
             "The factor on the old O is exp(m_old - m_new), which is at most 1; the paper's line prints its inverse, and at the first tile "
@@ -108,25 +105,12 @@ EXERCISE = Exercise(
             "O_i is a sum of exp(S - m) V, and the exp of a row add up to l, not to 1: divide by l_i once, when the last key tile is done.",
             (("m.store(O[i], o / l_i)", "m.store(O[i], o)"),),
         ),
-        Mistake(
-            "scale missing",
-            "The scores are scale Q K^T; multiply by scale before the maximum is taken.",
-            (("scale * (q @ k.T)", "q @ k.T"),),
-        ),
+        common.SCALE_MISSING,
         Mistake(
             "LSE without the maximum", "log l is the log-sum-exp of S - m; that of S is larger by m.", (("m_i + log(l_i)", "log(l_i)"),)
         ),
-        Mistake(
-            "tail keys dropped",
-            "The last key tile may be short, but it counts: loop over m.tiles(N_k, Bc), which hands out the tail too.",
-            (("m.tiles(N_k, Bc)", "m.tiles(N_k - N_k % Bc, Bc)"),),
-        ),
-        Mistake(
-            "Q re-read for every pair of tiles",
-            "Q_i is the same for every key tile: load it once, before the inner loop.",
-            (("        q = m.load(Q[i])\n", ""), ("k, v = m.load(K[j])", "q, k, v = m.load(Q[i]), m.load(K[j])")),
-            fails="words",
-        ),
+        common.TAIL_KEYS_DROPPED,
+        common.q_loaded_again("Q re-read for every pair of tiles"),
         Mistake(
             "O stored for every pair of tiles",
             "Only the last value of O_i is the answer: store it once, after the inner loop.",
@@ -150,20 +134,8 @@ EXERCISE = Exercise(
             ),
             fails="rules",
         ),
-        Mistake(
-            "S without room",
-            "S_ij is needed twice, for its row maximum and for P, and what has no room is used once: give it room with m.let when it is "
-            "computed. P can then be written over it.",
-            (('m.let(scale * (q @ k.T), "S_ij")', "scale * (q @ k.T)"),),
-            fails="rules",
-        ),
-        Mistake(
-            "P used twice without a name",
-            "An unnamed value is gone once it was used, and P is needed for l and for O: give it room, over S, with s[...] = exp(s - "
-            "m_new).",
-            (("s[...] = exp(s - m_new)", "p = exp(s - m_new)"), ("s.rowsum()", "p.rowsum()"), ("s @ v", "p @ v")),
-            fails="rules",
-        ),
+        common.S_WITHOUT_ROOM,
+        common.p_used_twice(told="exp(s - m_new)."),
         Mistake(
             "all keys in one tile",
             "M has room for tiles of Bc keys, not for all of K and V: loop over m.tiles(N_k, Bc).",

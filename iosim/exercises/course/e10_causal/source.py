@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from iosim import theory
+from iosim.exercises.course import mistakes as common
+from iosim.exercises.course.excerpt import excerpt
+from iosim.exercises.course.predicted import predicted
 from iosim.exercises.spec import Exercise, KernelCheck, Mistake, Trial
 from iosim.exercises.trials import attention_trial, long_tiles, pick, replace_rule, whole_tiles
 from iosim.kernels.masking import Mask
@@ -64,11 +66,11 @@ def more_queries(rng: np.random.Generator) -> tuple[Attention, Blocks]:
 
 def words(skip: bool) -> int:
     """What causal FlashAttention-2 moves at N = 8192, d = 128 in tiles of 128 x 128, with and without skipping."""
-    moved = theory.predict("flash2", Attention(n=8192, d=128, causal=True), Blocks(128, 128), Options(skip=skip))
-    return sum(array.reads + array.writes for array in moved.values())
+    return predicted("flash2", Attention(n=8192, d=128, causal=True), Blocks(128, 128), Options(skip=skip))
 
 
 TILES = 8192 // 128
+HIDING = excerpt(causal, "            if not j.full:", "mask.hide(m")
 
 EXERCISE = Exercise(
     number=10,
@@ -105,14 +107,14 @@ EXERCISE = Exercise(
             "ask the mask which tiles to visit.",
             (
                 ("for j in m.tiles(N_k, Bc, seen=mask.grid.row(i))", "for j in m.tiles(N_k, Bc)"),
-                ("            if not j.full:\n                mask.hide(m, s, i, j)\n", "            mask.hide(m, s, i, j)\n"),
+                (HIDING, "            mask.hide(m, s, i, j)\n"),
             ),
             fails="words",
         ),
         Mistake(
             "partial tiles not hidden",
             "A visited tile may hold pairs that do not attend: unless the tile is full, set their scores to -inf with mask.hide.",
-            (("            if not j.full:\n                mask.hide(m, s, i, j)\n", ""),),
+            ((HIDING, ""),),
         ),
         Mistake(
             "every tile taken for a full one",
@@ -132,11 +134,8 @@ EXERCISE = Exercise(
             "hidden after the softmax began",
             "The scores are hidden once P is computed, which sets weights, not scores, to -inf. Hide them before the maximum is taken.",
             (
-                ("            if not j.full:\n                mask.hide(m, s, i, j)\n", ""),
-                (
-                    "            alpha = m.let",
-                    "            if not j.full:\n                mask.hide(m, s, i, j)\n            alpha = m.let",
-                ),
+                (HIDING, ""),
+                ("            alpha = m.let", HIDING + "            alpha = m.let"),
             ),
         ),
         Mistake(
@@ -156,23 +155,14 @@ EXERCISE = Exercise(
             "A query that attends to nothing has l = 0, and 0 / 0 is NaN; its O is 0. Divide by something that is not 0 there.",
             (("o / nonzero(l_i)", "o / l_i"),),
         ),
-        Mistake(
-            "rescale of O missing",
-            "When the maximum grows, what O has summed so far was weighted against the old one: multiply O by exp(m_old - m_new) first.",
-            (("alpha * o + s @ v", "o + s @ v"),),
-        ),
+        common.RESCALE_OF_O_MISSING,
         Mistake(
             "maximum not carried",
             "m_i still holds what it held before the tile, so that nothing before it seems to weigh anything: write the new maximum into "
             "it.",
             (("            m_i[...] = m_new\n", ""),),
         ),
-        Mistake(
-            "Q loaded for every pair of tiles",
-            "Q_i is the same for every key tile: load it once, before the inner loop.",
-            (("        q = m.load(Q[i])\n", ""), ("k, v = m.load(K[j])", "q, k, v = m.load(Q[i]), m.load(K[j])")),
-            fails="words",
-        ),
+        common.q_loaded_again("Q loaded for every pair of tiles"),
         Mistake(
             "LSE stored for every pair of tiles",
             "Only the last m_i + log l_i is the answer, and that of a tile that visits nothing is needed too: store it after the inner "
@@ -190,19 +180,8 @@ EXERCISE = Exercise(
             ),
             fails="rules",
         ),
-        Mistake(
-            "S without room",
-            "S_ij is needed twice, for its row maximum and for P, and what has no room is used once: give it room with m.let when it is "
-            "computed. P can then be written over it.",
-            (('m.let(scale * (q @ k.T), "S_ij")', "scale * (q @ k.T)"),),
-            fails="rules",
-        ),
-        Mistake(
-            "P used twice without a name",
-            "An unnamed value is gone once it was used, and P is needed for l and for O: give it room, over S, with s[...] = ...",
-            (("s[...] = exp(s - m_new)", "p = exp(s - m_new)"), ("s.rowsum()", "p.rowsum()"), ("s @ v", "p @ v")),
-            fails="rules",
-        ),
+        common.S_WITHOUT_ROOM,
+        common.p_used_twice(),
         Mistake(
             "K and V kept in a list",
             "A Python list has no room on chip: what was loaded in a turn of a loop is released when that turn ends. Load K_j and V_j "
@@ -225,7 +204,7 @@ EXERCISE = Exercise(
             "tiles.",
             (
                 ("for j in m.tiles(N_k, Bc, seen=mask.grid.row(i))", "for j in m.tiles(N_k, N_k)"),
-                ("            if not j.full:\n                mask.hide(m, s, i, j)\n", "            mask.hide(m, s, i, j)\n"),
+                (HIDING, "            mask.hide(m, s, i, j)\n"),
             ),
             fails="rules",
         ),

@@ -7,7 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from iosim import theory
-from iosim.exercises.course.e07_flash.source import ENDS, FILLING, KEPT, scalable
+from iosim.exercises.course import mistakes as common
+from iosim.exercises.course.e07_flash.source import ENDS, FILLING, KEPT, TURNED, scalable
+from iosim.exercises.course.excerpt import excerpt
+from iosim.exercises.course.predicted import predicted
 from iosim.exercises.course.scores import statistic_answers
 from iosim.exercises.spec import Exercise, KernelCheck, Mistake, Trial
 from iosim.exercises.trials import attention_trial, long_tiles, pick, ragged_tails, whole_tiles
@@ -91,33 +94,17 @@ FEWEST = Options(first_pass="create", skip_empty=True)
 
 def words(mask: BlockMask | None, options: Options = FEWEST) -> int:
     """What block-sparse attention moves at N = 4096, d = 64 in tiles of 64 x 64, the solution or another form of it."""
-    moved = theory.predict("block-sparse", Attention(n=4096, d=64, block_mask=mask), Blocks(64, 64), options)
-    return sum(array.reads + array.writes for array in moved.values())
+    return predicted("block-sparse", Attention(n=4096, d=64, block_mask=mask), Blocks(64, 64), options)
 
 
 SPARSE, DENSE, PRINTED = words(BUTTERFLY), words(None), words(BUTTERFLY, Options())
-LOOPS = """    for j in m.tiles(N_k, Bc, seen=mask.grid.columns(skip_empty=True)):
-        k, v = m.load(K[j]), m.load(V[j])
-        for i in m.tiles(N_q, Br, seen=mask.grid.col(j)):
-            q = m.load(Q[i])
-            if i.first:
-                o, l_i = m.full(0.0, i.size, d_v, name="O_i"), m.full(0.0, i.size, 1, name="l_i")
-                m_i = m.full(-np.inf, i.size, 1, name="m_i")
-            else:
-                o, l_i, m_i = m.load(O[i]), m.load(L[i]), m.load(M[i])
-"""
-TURNED = """    for i in m.tiles(N_q, Br):
-        q = m.load(Q[i])
-        o, l_i = m.full(0.0, i.size, d_v, name="O_i"), m.full(0.0, i.size, 1, name="l_i")
-        m_i = m.full(-np.inf, i.size, 1, name="m_i")
-        for j in m.tiles(N_k, Bc, seen=mask.grid.row(i)):
-            k, v = m.load(K[j]), m.load(V[j])
-"""
-STORES = """            m.store(O[i], (l_i * o + s @ v) / l_new)
-            m.store(L[i], l_new)
-            m.store(M[i], m_new)
-"""
+LOOPS = excerpt(block_sparse, "for j in m.tiles", "o, l_i, m_i = m.load")
+STORES = excerpt(block_sparse, "m.store(O[i], (l_i", "m.store(M[i], m_new)")
 UNVISITED = FILLING.replace("Br)", "Br, seen=mask.grid.unvisited_rows())")
+FILLED_FIRST = ("    for j in m.tiles(N_k, Bc, seen", FILLING + "    for j in m.tiles(N_k, Bc, seen")
+EVERY_QUERY_TILE = ("for i in m.tiles(N_q, Br, seen=mask.grid.col(j))", "for i in m.tiles(N_q, Br)")
+ALWAYS_READ = ("            if i.first:\n", "            if False:\n")
+UNVISITED_LEFT_OUT = (UNVISITED, "")
 
 EXERCISE = Exercise(
     number=11,
@@ -162,12 +149,7 @@ EXERCISE = Exercise(
             "there.",
             (("l_i *= exp(m_i - m_new)", "l_i *= exp(m_new - m_i)"),),
         ),
-        Mistake(
-            "old O not multiplied by its l",
-            "O in HBM has been divided by l. Before anything is added to it, it must become a sum again: multiply it by the l that came "
-            "with it.",
-            (("l_i * o + s @ v", "exp(m_i - m_new) * o + s @ v"),),
-        ),
+        common.old_o_without_its_l(("l_i * o + s @ v", "exp(m_i - m_new) * o + s @ v")),
         Mistake(
             "maximum not carried",
             "What is stored as m is the maximum before this key tile, -inf to begin with, so that nothing before it ever weighs anything: "
@@ -179,32 +161,23 @@ EXERCISE = Exercise(
             "What is stored is a plain sum, and the next visit takes it for one that has been divided by l, and multiplies it by l again.",
             (("(l_i * o + s @ v) / l_new", "l_i * o + s @ v"),),
         ),
-        Mistake(
-            "scale missing",
-            "The scores are scale Q K^T, and the softmax of other scores is another one: multiply by scale before the maximum is taken.",
-            (("scale * (q @ k.T)", "q @ k.T"),),
-        ),
+        common.SCORES_NOT_SCALED,
         Mistake(
             "the listing of exercise 7",
             "Without seen= the loops visit every tile, kept or not, and every pair attends: this is attention without a mask. Give the "
             "loop over keys seen=mask.grid.columns(skip_empty=True), and the one over queries seen=mask.grid.col(j).",
             (
                 ("    for j in m.tiles(N_k, Bc, seen=mask.grid.columns(skip_empty=True))", FILLING + "    for j in m.tiles(N_k, Bc)"),
-                ("for i in m.tiles(N_q, Br, seen=mask.grid.col(j))", "for i in m.tiles(N_q, Br)"),
-                ("            if i.first:\n", "            if False:\n"),
-                (UNVISITED, ""),
+                EVERY_QUERY_TILE,
+                ALWAYS_READ,
+                UNVISITED_LEFT_OUT,
             ),
         ),
         Mistake(
             "query tiles visited that are not kept",
             "Without seen= the inner loop visits every query tile, also those that do not attend to key tile j, and these attend to it "
             "then. Give it seen=mask.grid.col(j).",
-            (
-                ("    for j in m.tiles(N_k, Bc, seen", FILLING + "    for j in m.tiles(N_k, Bc, seen"),
-                ("for i in m.tiles(N_q, Br, seen=mask.grid.col(j))", "for i in m.tiles(N_q, Br)"),
-                ("            if i.first:\n", "            if False:\n"),
-                (UNVISITED, ""),
-            ),
+            (FILLED_FIRST, EVERY_QUERY_TILE, ALWAYS_READ, UNVISITED_LEFT_OUT),
         ),
         Mistake(
             "empty key tiles loaded",
@@ -217,43 +190,28 @@ EXERCISE = Exercise(
             "O, l and m filled in HBM first",
             "This is Algorithm 5 as printed: every query's 0, 0 and -inf are stored, and read back at its first visit. Begin on chip "
             "there, and store them for those alone that are never visited.",
-            (
-                ("    for j in m.tiles(N_k, Bc, seen", FILLING + "    for j in m.tiles(N_k, Bc, seen"),
-                ("            if i.first:\n", "            if False:\n"),
-                (UNVISITED, ""),
-            ),
+            (FILLED_FIRST, ALWAYS_READ, UNVISITED_LEFT_OUT),
             fails="words",
         ),
         Mistake(
             "zeros stored for every query",
             "A query that some key tile meets is stored then; the 0, 0 and -inf that you stored for it are never read. Store them for the "
             "unvisited query tiles alone.",
-            (
-                ("    for j in m.tiles(N_k, Bc, seen", FILLING + "    for j in m.tiles(N_k, Bc, seen"),
-                (UNVISITED, ""),
-            ),
+            (FILLED_FIRST, UNVISITED_LEFT_OUT),
             fails="words",
         ),
-        Mistake(
-            "K and V loaded for every pair of tiles",
-            "K_j and V_j are the same for every query tile: load them once, between the two loops. That is what keys outside are for.",
-            (
-                ("        k, v = m.load(K[j]), m.load(V[j])\n", ""),
-                ("            q = m.load(Q[i])\n", "            q, k, v = m.load(Q[i]), m.load(K[j]), m.load(V[j])\n"),
-            ),
-            fails="words",
-        ),
+        common.k_and_v_loaded_again(("            q = m.load(Q[i])\n", "            q, k, v = m.load(Q[i]), m.load(K[j]), m.load(V[j])\n")),
         Mistake(
             "queries outside",
             "This is the order of exercise 8: O, l and m stay on chip, but K_j and V_j are read again for every query tile that meets "
             "them. Here keys are to be outside, so that each is loaded once.",
             (
-                (LOOPS, TURNED),
+                (LOOPS, TURNED.replace("m.tiles(N_k, Bc)", "m.tiles(N_k, Bc, seen=mask.grid.row(i))")),
                 (
                     STORES,
                     "            o[...] = (l_i * o + s @ v) / l_new\n            l_i[...] = l_new\n            m_i[...] = m_new\n" + ENDS,
                 ),
-                (UNVISITED, ""),
+                UNVISITED_LEFT_OUT,
             ),
             fails="words",
         ),
@@ -261,49 +219,32 @@ EXERCISE = Exercise(
             "queries that see nothing never written",
             "A query tile that no key tile meets is not stored by the loops over kept tiles. Its O = 0, l = 0 and m = -inf must be written "
             "too.",
-            ((UNVISITED, ""),),
+            (UNVISITED_LEFT_OUT,),
             fails="rules",
         ),
-        Mistake(
-            "S without room",
-            "S_ij is needed twice, for its row maximum and for P, and what has no room is used once: give it room with m.let when it is "
-            "computed. P can then be written over it.",
-            (('m.let(scale * (q @ k.T), "S_ij")', "scale * (q @ k.T)"),),
-            fails="rules",
-        ),
-        Mistake(
-            "P used twice without a name",
-            "An unnamed value is gone once it was used, and P is needed for l and for O: give it room, over S, with s[...] = ...",
-            (("s[...] = exp(s - m_new)", "p = exp(s - m_new)"), ("s.rowsum()", "p.rowsum()"), ("s @ v", "p @ v")),
-            fails="rules",
-        ),
+        common.S_WITHOUT_ROOM,
+        common.p_used_twice(),
         Mistake(
             "every query tile visited",
             "Without seen= the inner loop visits every query tile, kept or not, and knows of no first visit, so that it reads an O that "
             "nobody has stored. Give it seen=mask.grid.col(j).",
-            (("for i in m.tiles(N_q, Br, seen=mask.grid.col(j))", "for i in m.tiles(N_q, Br)"),),
+            (EVERY_QUERY_TILE,),
             fails="rules",
         ),
         Mistake(
             "O, l and m read at the first visit",
             "At the first visit nobody has stored O, l and m yet. Where i.first holds they begin on chip: 0, 0 and -inf.",
-            (("            if i.first:\n", "            if False:\n"),),
+            (ALWAYS_READ,),
             fails="rules",
         ),
-        Mistake(
-            "O, l and m kept in a list",
-            "A Python list has no room on chip: what was made in a turn of a loop is released when that turn ends. Between key tiles O, l "
-            "and m wait in HBM.",
+        common.state_in_a_list(
+            ("    for j in m.tiles(N_k, Bc, seen", KEPT + "    for j in m.tiles(N_k, Bc, seen"),
             (
-                ("    for j in m.tiles(N_k, Bc, seen", KEPT + "    for j in m.tiles(N_k, Bc, seen"),
-                (
-                    "for i in m.tiles(N_q, Br, seen=mask.grid.col(j)):",
-                    "for i, (o, l_i, m_i) in zip(m.tiles(N_q, Br, seen=mask.grid.col(j)), kept):",
-                ),
-                ("            if i.first:\n", "            if False:\n"),
-                ("                o, l_i, m_i = m.load(O[i]), m.load(L[i]), m.load(M[i])\n", "                pass\n"),
+                "for i in m.tiles(N_q, Br, seen=mask.grid.col(j)):",
+                "for i, (o, l_i, m_i) in zip(m.tiles(N_q, Br, seen=mask.grid.col(j)), kept):",
             ),
-            fails="rules",
+            ALWAYS_READ,
+            ("                o, l_i, m_i = m.load(O[i]), m.load(L[i]), m.load(M[i])\n", "                pass\n"),
         ),
     ),
 )

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from iosim import theory
+from iosim.exercises.course.predicted import predicted
 from iosim.exercises.spec import Array, Exercise, KernelCheck, Mistake, Trial
 from iosim.exercises.trials import (
     HUGE,
@@ -102,8 +103,7 @@ HEAD, SRAM = Attention(n=4096, d=64), Capacity(49_152)  # 192 KiB of float32
 
 def words(kernel: str) -> int:
     """What a kernel moves for the head in its best blocks."""
-    blocks = theory.choose_blocks(kernel, HEAD, SRAM, "best")
-    return sum(array.reads + array.writes for array in theory.predict(kernel, HEAD, blocks).values())
+    return predicted(kernel, HEAD, theory.choose_blocks(kernel, HEAD, SRAM, "best"))
 
 
 EXERCISE = Exercise(

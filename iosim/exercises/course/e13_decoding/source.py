@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from iosim import theory
 from iosim.devices.files import device
+from iosim.exercises.course import mistakes as common
+from iosim.exercises.course.excerpt import excerpt
+from iosim.exercises.course.predicted import predicted
 from iosim.exercises.course.scores import statistic_answers
 from iosim.exercises.spec import Array, Exercise, KernelCheck, Mistake, Trial
 from iosim.exercises.trials import HUGE, HUGE_LOGITS, USUAL, Data, Expected, best_known, forward_answers, pick, random_data, trial
@@ -152,33 +154,20 @@ def words(count: int) -> int:
     return count * CACHE.d + CACHE.nk * (CACHE.d + CACHE.dv) + 2 * count * (CACHE.dv + 2) + CACHE.dv
 
 
-ONE = sum(array.reads + array.writes for array in theory.predict("flash2", CACHE, Blocks(1, 128)).values())
+ONE = predicted("flash2", CACHE, Blocks(1, 128))
 
-BEGUN = """        q = m.load(Q[:])
-        o = m.full(0.0, Br, d_v, name="O_i")
-        l_i = m.full(0.0, Br, 1, name="l_i")
-        m_i = m.full(-np.inf, Br, 1, name="m_i")
-"""
+BEGUN = excerpt(decoding, "q = m.load(Q[:])", 'name="m_i"')
 CARRIED = """    o = m.full(0.0, Br, d_v, name="O_i")
     l_i = m.full(0.0, Br, 1, name="l_i")
     m_i = m.full(-np.inf, Br, 1, name="m_i")
 """
-STORED = """        m.store(M_p[p], m_i)
-        m.store(L_p[p], l_i)
-        m.store(O_p[p], o)
-"""
-MERGED = """    o_all = m.full(0.0, Br, d_v, name="O")
-    l_all = m.full(0.0, Br, 1, name="l")
-    m_all = m.full(-np.inf, Br, 1, name="m")
-    for p in m.tiles(rows, Br):
-        m_p = m.load(M_p[p])
-        m_new = m.let(maximum(m_all, m_p), "m_new")
-        alpha, beta = m.let(exp(m_all - m_new), "alpha"), m.let(exp(m_p - m_new), "beta")
-        l_all[...] = alpha * l_all + beta * m.load(L_p[p])
-        o_all[...] = alpha * o_all + beta * m.load(O_p[p])
-        m_all[...] = m_new
-    m.store(O[:], o_all / l_all)
-"""
+STORED = excerpt(decoding, "m.store(M_p[p]", "m.store(O_p[p]")
+MERGED = excerpt(decoding, "o_all = m.full", "m.store(O[:]")
+EACH_MERGED = excerpt(decoding, "m_p = m.load", "m_all[...] =")
+CARRIED_ON = (
+    (BEGUN, "        q = m.load(Q[:])\n"),
+    ("    for p in m.tiles(rows, Br):\n        q = m.load(Q[:])", CARRIED + "    for p in m.tiles(rows, Br):\n        q = m.load(Q[:])"),
+)
 
 EXERCISE = Exercise(
     number=13,
@@ -269,11 +258,7 @@ EXERCISE = Exercise(
             "exp(m_old - m_new), as in exercise 8.",
             (("alpha * o + s @ v", "o + s @ v"),),
         ),
-        Mistake(
-            "scale missing",
-            "The scores are scale Q K^T; multiply by scale before the maximum is taken.",
-            (("scale * (q @ k.T)", "q @ k.T"),),
-        ),
+        common.SCALE_MISSING,
         Mistake(
             "every part reads all keys",
             "Each part has gone over all keys: the merge then averages equal things, and O is right, but nothing was split, and K and V "
@@ -296,26 +281,13 @@ EXERCISE = Exercise(
             "parts go on from one another",
             "m, l and O are those of all keys so far: each part goes on where the one before it ended, and has to wait for it. A part "
             "begins with m = -inf, l = 0 and O = 0 of its own; what the parts know is put together in the second loop alone.",
-            (
-                (BEGUN, "        q = m.load(Q[:])\n"),
-                (
-                    "    for p in m.tiles(rows, Br):\n        q = m.load(Q[:])",
-                    CARRIED + "    for p in m.tiles(rows, Br):\n        q = m.load(Q[:])",
-                ),
-                (MERGED, "    m.store(O[:], o / l_i)\n"),
-            ),
+            (*CARRIED_ON, (MERGED, "    m.store(O[:], o / l_i)\n")),
         ),
         Mistake(
             "parts go on from one another, and are merged",
             "m, l and O are made once for all parts, so that each part holds the keys of those before it too, and the merge counts these "
             "again. A part begins with m = -inf, l = 0 and O = 0 of its own.",
-            (
-                (BEGUN, "        q = m.load(Q[:])\n"),
-                (
-                    "    for p in m.tiles(rows, Br):\n        q = m.load(Q[:])",
-                    CARRIED + "    for p in m.tiles(rows, Br):\n        q = m.load(Q[:])",
-                ),
-            ),
+            CARRIED_ON,
         ),
         Mistake(
             "Q loaded for every key tile",
@@ -338,12 +310,7 @@ EXERCISE = Exercise(
             "from part to part, as it does from tile to tile.",
             (
                 (
-                    "        m_p = m.load(M_p[p])\n"
-                    '        m_new = m.let(maximum(m_all, m_p), "m_new")\n'
-                    '        alpha, beta = m.let(exp(m_all - m_new), "alpha"), m.let(exp(m_p - m_new), "beta")\n'
-                    "        l_all[...] = alpha * l_all + beta * m.load(L_p[p])\n"
-                    "        o_all[...] = alpha * o_all + beta * m.load(O_p[p])\n"
-                    "        m_all[...] = m_new\n",
+                    EACH_MERGED,
                     "        m_all[...] = maximum(m_all, m.load(M_p[p]))\n"
                     "    for p in m.tiles(rows, Br):\n"
                     '        beta = m.let(exp(m.load(M_p[p]) - m_all), "beta")\n'
@@ -365,10 +332,7 @@ EXERCISE = Exercise(
             "in HBM: M_p, L_p and O_p are there for it.",
             (
                 ("    for p in m.tiles(rows, Br):\n        q =", "    kept = []\n    for p in m.tiles(rows, Br):\n        q ="),
-                (
-                    "        m.store(M_p[p], m_i)\n        m.store(L_p[p], l_i)\n        m.store(O_p[p], o)\n",
-                    "        kept.append((m_i, l_i, o))\n",
-                ),
+                (STORED, "        kept.append((m_i, l_i, o))\n"),
                 ("    for p in m.tiles(rows, Br):\n        m_p = m.load(M_p[p])\n", "    for m_p, l_p, o_p in kept:\n"),
                 ("m.load(L_p[p])", "l_p"),
                 ("beta * m.load(O_p[p])", "beta * o_p"),

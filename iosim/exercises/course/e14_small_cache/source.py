@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from iosim import theory
+from iosim.exercises.course.predicted import predicted
 from iosim.exercises.spec import Exercise, KernelCheck, Mistake, Trial
 from iosim.exercises.trials import Data, Expected, attention_trial, forward_answers, pick
 from iosim.memory import Hbm, Machine, exp, maximum
@@ -85,8 +86,7 @@ HEAD, SRAM, TILES = Attention(n=4096, d=64), Capacity(512), Blocks(19, 22)  # d^
 
 def flash2_words() -> int:
     """What FlashAttention-2 moves for the head in its best blocks."""
-    blocks = theory.choose_blocks("flash2", HEAD, SRAM, "best")
-    return sum(array.reads + array.writes for array in theory.predict("flash2", HEAD, blocks).values())
+    return predicted("flash2", HEAD, theory.choose_blocks("flash2", HEAD, SRAM, "best"))
 
 
 def words() -> int:

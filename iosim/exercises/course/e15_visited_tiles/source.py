@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim import theory
 from iosim.exercises.answers import first_wrong
+from iosim.exercises.course.predicted import predicted
 from iosim.exercises.spec import Array, Exercise, FunctionCheck, Given, Mistake, Wrong
 from iosim.specs import Attention, Blocks
 
@@ -64,8 +64,7 @@ def kinds(n: int, nk: int, Br: int, Bc: int) -> NDArray[np.int64]:
 
 def words(causal: bool) -> int:
     """What FlashAttention-2's order moves at N = 4096, d = 64 in tiles of 64 x 64."""
-    moved = theory.predict("flash2", Attention(4096, 64, causal=causal), Blocks(64, 64))
-    return sum(array.reads + array.writes for array in moved.values())
+    return predicted("flash2", Attention(4096, 64, causal=causal), Blocks(64, 64))
 
 
 TILES = visited_tiles(4096, 4096, 64, 64)
