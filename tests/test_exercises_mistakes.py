@@ -64,7 +64,7 @@ def test_each_mistake_fails_the_named_part(asked: Exercise, mistake: Mistake) ->
             assert (parts["rules"], parts["words"]) == (True, True), parts
 
 
-@pytest.mark.parametrize("asked", [one for one in KERNELS if one.name != "flash2"], ids=lambda one: one.name)  # whose advice tells a line
+@every
 def test_there_are_mistakes_of_all_three_parts_and_advice_gives_no_line_away(asked: Exercise) -> None:
     assert len({mistake.name for mistake in asked.mistakes}) == len(asked.mistakes) >= 5
     assert {mistake.fails for mistake in asked.mistakes} == {"values", "rules", "words"}

@@ -13,6 +13,7 @@ from iosim import theory
 from iosim.catalogue import FORWARD
 from iosim.counts import Counts
 from iosim.errors import BadInput
+from iosim.exercises.predicted import predicted
 from iosim.exercises.spec import Array, Trial
 from iosim.kernels.masking import Mask
 from iosim.masks.grid import grid, index_rule
@@ -190,4 +191,4 @@ def words_of(kernel: str, problem: Attention, sram: int) -> int | None:
         blocks = theory.choose_blocks(kernel, problem, Capacity(sram), "best")
     except BadInput:
         return None
-    return sum(array.reads + array.writes for array in theory.predict(kernel, problem, blocks).values())
+    return predicted(kernel, problem, blocks)

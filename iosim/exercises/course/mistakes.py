@@ -28,11 +28,11 @@ S_WITHOUT_ROOM = Mistake(
 )
 
 
-def p_used_twice(maximum: str = "m_new", told: str = "...") -> Mistake:
-    """P without a name, where ``maximum`` was taken off S; ``told``: how the advice ends, with as much of the line as it gives away."""
+def p_used_twice(maximum: str = "m_new") -> Mistake:
+    """P without a name, where ``maximum`` was taken off S."""
     return Mistake(
         "P used twice without a name",
-        f"An unnamed value is gone once it was used, and P is needed for l and for O: give it room, over S, with s[...] = {told}",
+        "An unnamed value is gone once it was used, and P is needed for l and for O: give it room, over S, with s[...] = ...",
         ((f"s[...] = exp(s - {maximum})", f"p = exp(s - {maximum})"), ("s.rowsum()", "p.rowsum()"), ("s @ v", "p @ v")),
         fails="rules",
     )

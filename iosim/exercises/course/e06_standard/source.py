@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from iosim.exercises.course.predicted import predicted
 from iosim.exercises.course.scores import weight_answers
+from iosim.exercises.predicted import predicted
 from iosim.exercises.spec import Exercise, KernelCheck, Mistake, Trial
 from iosim.exercises.trials import attention_trials
 from iosim.memory import Hbm, Machine, exp

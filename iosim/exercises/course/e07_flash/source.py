@@ -8,8 +8,8 @@ import numpy as np
 
 from iosim.exercises.course import mistakes as common
 from iosim.exercises.course.excerpt import excerpt
-from iosim.exercises.course.predicted import predicted
 from iosim.exercises.course.scores import statistic_answers
+from iosim.exercises.predicted import predicted
 from iosim.exercises.spec import Exercise, KernelCheck, Mistake, Trial
 from iosim.exercises.trials import attention_trial, attention_trials, pick
 from iosim.memory import Hbm, Machine, exp, maximum

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from iosim.exercises.course import mistakes as common
-from iosim.exercises.course.predicted import predicted
+from iosim.exercises.predicted import predicted
 from iosim.exercises.spec import Exercise, KernelCheck, Mistake, Trial
 from iosim.exercises.trials import attention_trials
 from iosim.memory import Hbm, Machine, exp, log, maximum
@@ -82,7 +82,7 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "maximum not carried",
-            "m_i still holds what it held before the tile: write m_i[...] = m_new at the end of every key tile.",
+            "m_i still holds what it held before the tile: the next tile must begin with the maximum that this one ended with.",
             (("            m_i[...] = m_new\n", ""),),
         ),
         Mistake(
@@ -107,7 +107,9 @@ EXERCISE = Exercise(
         ),
         common.SCALE_MISSING,
         Mistake(
-            "LSE without the maximum", "log l is the log-sum-exp of S - m; that of S is larger by m.", (("m_i + log(l_i)", "log(l_i)"),)
+            "LSE without the maximum",
+            "log l is the log-sum-exp of S - m; that of S itself is larger by the maximum m.",
+            (("m_i + log(l_i)", "log(l_i)"),),
         ),
         common.TAIL_KEYS_DROPPED,
         common.q_loaded_again("Q re-read for every pair of tiles"),
@@ -135,7 +137,7 @@ EXERCISE = Exercise(
             fails="rules",
         ),
         common.S_WITHOUT_ROOM,
-        common.p_used_twice(told="exp(s - m_new)."),
+        common.p_used_twice(),
         Mistake(
             "all keys in one tile",
             "M has room for tiles of Bc keys, not for all of K and V: loop over m.tiles(N_k, Bc).",

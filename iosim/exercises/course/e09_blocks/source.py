@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from iosim import theory
-from iosim.exercises.course.predicted import predicted
+from iosim.exercises.predicted import predicted
 from iosim.exercises.spec import Array, Exercise, FunctionCheck, Given, Mistake, Wrong
 from iosim.specs import Attention, Blocks
 from iosim.units import Capacity

@@ -6,7 +6,7 @@ import numpy as np
 
 from iosim.exercises.course import mistakes as common
 from iosim.exercises.course.excerpt import excerpt
-from iosim.exercises.course.predicted import predicted
+from iosim.exercises.predicted import predicted
 from iosim.exercises.spec import Exercise, KernelCheck, Mistake, Trial
 from iosim.exercises.trials import attention_trial, long_tiles, pick, replace_rule, whole_tiles
 from iosim.kernels.masking import Mask

@@ -10,8 +10,8 @@ from iosim import theory
 from iosim.exercises.course import mistakes as common
 from iosim.exercises.course.e07_flash.source import ENDS, FILLING, KEPT, TURNED, scalable
 from iosim.exercises.course.excerpt import excerpt
-from iosim.exercises.course.predicted import predicted
 from iosim.exercises.course.scores import statistic_answers
+from iosim.exercises.predicted import predicted
 from iosim.exercises.spec import Exercise, KernelCheck, Mistake, Trial
 from iosim.exercises.trials import attention_trial, long_tiles, pick, ragged_tails, whole_tiles
 from iosim.kernels.masking import Mask

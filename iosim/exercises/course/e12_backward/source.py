@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from iosim import theory
-from iosim.exercises.course.predicted import predicted
+from iosim.exercises.predicted import predicted
 from iosim.exercises.spec import Array, Exercise, KernelCheck, Mistake, Trial
 from iosim.exercises.trials import (
     HUGE,

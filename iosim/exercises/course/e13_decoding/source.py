@@ -9,8 +9,8 @@ import numpy as np
 from iosim.devices.files import device
 from iosim.exercises.course import mistakes as common
 from iosim.exercises.course.excerpt import excerpt
-from iosim.exercises.course.predicted import predicted
 from iosim.exercises.course.scores import statistic_answers
+from iosim.exercises.predicted import predicted
 from iosim.exercises.spec import Array, Exercise, KernelCheck, Mistake, Trial
 from iosim.exercises.trials import HUGE, HUGE_LOGITS, USUAL, Data, Expected, best_known, forward_answers, pick, random_data, trial
 from iosim.kernels.masking import Mask

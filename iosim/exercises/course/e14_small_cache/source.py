@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from iosim import theory
-from iosim.exercises.course.predicted import predicted
+from iosim.exercises.predicted import predicted
 from iosim.exercises.spec import Exercise, KernelCheck, Mistake, Trial
 from iosim.exercises.trials import Data, Expected, attention_trial, forward_answers, pick
 from iosim.memory import Hbm, Machine, exp, maximum

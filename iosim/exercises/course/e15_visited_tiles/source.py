@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.exercises.answers import first_wrong
-from iosim.exercises.course.predicted import predicted
+from iosim.exercises.predicted import predicted
 from iosim.exercises.spec import Array, Exercise, FunctionCheck, Given, Mistake, Wrong
 from iosim.specs import Attention, Blocks
 
