@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,7 +19,7 @@ os.environ.pop("COLUMNS", None)  # pages then have the width that they have in a
 
 # In CI the same commit gives the same verdict; elsewhere every run looks at new examples.
 _IN_CI = bool(os.environ.get("CI"))
-for name, examples in {"brief": 5, "default": 25, "thorough": 50, "long": 2000}.items():
+for name, examples in {"default": 25, "long": 2000}.items():
     settings.register_profile(
         name,
         max_examples=examples,
@@ -46,3 +48,44 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
         report.outcome = "failed"
         report.longrepr = f"skipped, though IOSIM_NO_SKIPS is set: {report.longrepr}"
     return report
+
+
+@pytest.fixture
+def called(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple[int, str, str]]:
+    """Run the command line on what follows ``iosim``, in 100 columns: its status, its output and its complaints."""
+    from iosim.cli import main  # with NumPy, for which the environment had to be set
+
+    monkeypatch.setenv("COLUMNS", "100")
+    return lambda line: (main(line.split()), *capsys.readouterr())
+
+
+@pytest.fixture
+def answer(called: Callable[[str], tuple[int, str, str]]) -> Callable[[str], str]:
+    """What a command prints that succeeds without a complaint."""
+
+    def printed(line: str) -> str:
+        status, out, err = called(line)
+        assert (status, err) == (0, "")
+        return out
+
+    return printed
+
+
+@pytest.fixture
+def document(answer: Callable[[str], str]) -> Callable[[str], Any]:
+    """What it prints as JSON."""
+    return lambda line: json.loads(answer(f"{line} --json"))
+
+
+@pytest.fixture
+def refused(called: Callable[[str], tuple[int, str, str]]) -> Callable[[str], str]:
+    """The one line with which a command refuses."""
+
+    def complaint(line: str) -> str:
+        status, out, err = called(line)
+        assert (status, out) == (2, "")
+        assert err.startswith("iosim: ")
+        assert err.count("\n") == 1
+        return err
+
+    return complaint

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,24 +32,12 @@ SMALL = "bounds --n 256 --d 16"
 TIE = "\N{NO-BREAK SPACE}"
 
 
-@pytest.fixture(autouse=True)
-def hundred_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
-
-
-def answer(capsys: pytest.CaptureFixture[str], line: str) -> str:
-    assert main(line.split()) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    return out
-
-
 def numbers(data: ArrayLike) -> list[float]:
     return [float(number) for number in np.asarray(data)]
 
 
-def test_without_options_the_page_says_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
-    text = answer(capsys, "bounds")
+def test_without_options_the_page_says_all_of_it(answer: Callable[[str], str]) -> None:
+    text = answer("bounds")
     lines = " ".join(text.split())
     assert text.startswith("bounds: n=4096 d=64 float32, forward, the best blocks of all that fit; words of one head\n")
     for regime in (
@@ -87,25 +76,25 @@ def test_without_options_the_page_says_all_of_it(capsys: pytest.CaptureFixture[s
         ]),
     ],
 )  # fmt: skip
-def test_every_change_of_sign_is_told(capsys: pytest.CaptureFixture[str], d: int, told: list[str]) -> None:
-    text = " ".join(answer(capsys, f"bounds --d {d}").split())
+def test_every_change_of_sign_is_told(answer: Callable[[str], str], d: int, told: list[str]) -> None:
+    text = " ".join(answer(f"bounds --d {d}").split())
     assert [sentence for sentence in told if sentence not in text] == []
 
 
 @pytest.mark.parametrize("line", ["bounds", "bounds --backward", f"{SMALL} --nk 40 --blocks paper"])
 @pytest.mark.parametrize("columns", [80, 100])
 def test_the_text_keeps_to_the_width_of_the_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int, line: str
+    answer: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, columns: int, line: str
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    assert max(map(len, answer(capsys, line).splitlines())) <= columns
+    assert max(map(len, answer(line).splitlines())) <= columns
 
 
-def test_a_capacity_below_every_minimum_is_a_row_and_no_hole(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_capacity_below_every_minimum_is_a_row_and_no_hole(answer: Callable[[str], str]) -> None:
     line = f"{SMALL} --kernels flash,flash2 --sram 4,40,69,73"
-    text = answer(capsys, line)
+    text = answer(line)
     assert text.count("does not fit, needs 69 (flash2)") == 2
-    rows = json.loads(answer(capsys, f"{line} --blocks best --json"))["rows"]
+    rows = json.loads(answer(f"{line} --blocks best --json"))["rows"]
     assert [(row["sram"], row["kernel"], row["total"] is None) for row in rows] == [
         (4, None, True), (40, None, True), (69, "flash2", False), (73, "flash2", False),
     ]  # fmt: skip
@@ -114,8 +103,8 @@ def test_a_capacity_below_every_minimum_is_a_row_and_no_hole(capsys: pytest.Capt
     assert rows[0]["block_rows"] is rows[0]["ratio"] is rows[0]["overflow"] is None
 
 
-def test_the_document_holds_what_the_library_says(capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(answer(capsys, f"{SMALL} --json"))
+def test_the_document_holds_what_the_library_says(answer: Callable[[str], str]) -> None:
+    found = json.loads(answer(f"{SMALL} --json"))
     problem = Attention(256, 16)
     assert list(found) == ["n", "nk", "d", "dv", "dtype", "pass", "regimes", "least_sram", "rows", "crossovers", "devices"]
     assert [(one["name"], one["start"], one["stop"]) for one in found["regimes"]] == [
@@ -135,26 +124,26 @@ def test_the_document_holds_what_the_library_says(capsys: pytest.CaptureFixture[
     assert {"part", "bytes", "sram", "regime", "kernel", "total"} <= set(found["devices"][0])
 
 
-def test_rows_as_csv(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = list(csv.DictReader(io.StringIO(answer(capsys, f"{SMALL} --sram 64..4096 --blocks best --csv"))))
-    document = json.loads(answer(capsys, f"{SMALL} --sram 64..4096 --blocks best --json"))
+def test_rows_as_csv(answer: Callable[[str], str]) -> None:
+    rows = list(csv.DictReader(io.StringIO(answer(f"{SMALL} --sram 64..4096 --blocks best --csv"))))
+    document = json.loads(answer(f"{SMALL} --sram 64..4096 --blocks best --json"))
     assert [int(row["sram"]) for row in rows] == [64, 128, 256, 512, 1024, 2048, 4096]
     assert [int(row["total"]) for row in rows] == [row["total"] for row in document["rows"]]
     assert {"n", "d", "regime", "kernel", "options_depth", "block_rows", "lower_bound", "bound", "ratio", "needs_sram"} <= set(rows[0])
 
 
-def test_bytes_hold_elements_of_the_inputs(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = json.loads(answer(capsys, f"{SMALL} --dtype float16 --sram 1KiB --blocks best --json"))["rows"]
+def test_bytes_hold_elements_of_the_inputs(answer: Callable[[str], str]) -> None:
+    rows = json.loads(answer(f"{SMALL} --dtype float16 --sram 1KiB --blocks best --json"))["rows"]
     assert [(row["sram"], row["sram_unit"]) for row in rows] == [(512, "words")]
 
 
-def test_the_backward_pass_has_its_kernels_its_bounds_and_a_theta_without_a_constant(capsys: pytest.CaptureFixture[str]) -> None:
-    text = answer(capsys, f"{SMALL} --backward")
+def test_the_backward_pass_has_its_kernels_its_bounds_and_a_theta_without_a_constant(answer: Callable[[str], str]) -> None:
+    text = answer(f"{SMALL} --backward")
     lines = " ".join(text.split())
     assert "Θ((N²d + Nd²)/√M), which square-tiles-backward reaches" in text
     assert "Θ has no constant and is no number of words" in lines
     assert "d x d matrix of weights" in lines
-    found = json.loads(answer(capsys, f"{SMALL} --backward --json"))
+    found = json.loads(answer(f"{SMALL} --backward --json"))
     assert found["pass"] == "backward"
     assert {row["kernel"] for row in found["rows"]} <= {"square-tiles-backward", "flash2-backward", "standard-backward"}
     assert found["rows"][-1]["lower_bound"] == 7 * 256 * 16
@@ -163,23 +152,23 @@ def test_the_backward_pass_has_its_kernels_its_bounds_and_a_theta_without_a_cons
     }  # fmt: skip
 
 
-def test_one_device(capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(answer(capsys, "bounds --device h100 --json"))
+def test_one_device(answer: Callable[[str], str]) -> None:
+    found = json.loads(answer("bounds --device h100 --json"))
     assert found["dtype"] == "float16"
     assert [(place["part"], place["bytes"], place["sram"]) for place in found["devices"]] == [
         ("block without opting in", 49152, 24576), ("block", 232448, 116224), ("SM", 233472, 116736),
     ]  # fmt: skip
     assert len([row for row in found["rows"] if row["blocks"] == "best"]) > 10  # the whole map, at the element type of the device
-    text = answer(capsys, "bounds --device h100")
+    text = answer("bounds --device h100")
     assert "a100" not in text
     assert "A computed value is taken to need 2 bytes too" in text
 
 
-def test_without_square_tiles_everyone_is_compared_with_everyone(capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(answer(capsys, f"{SMALL} --kernels standard,flash,flash2 --blocks best --json"))
+def test_without_square_tiles_everyone_is_compared_with_everyone(answer: Callable[[str], str]) -> None:
+    found = json.loads(answer(f"{SMALL} --kernels standard,flash,flash2 --blocks best --json"))
     pairs = [(one["first"], one["second"]) for one in found["crossovers"]]
     assert pairs == [("standard", "flash"), ("standard", "flash2"), ("flash", "flash2")]
-    alone = answer(capsys, f"{SMALL} --kernels flash2")
+    alone = answer(f"{SMALL} --kernels flash2")
     assert "Crossovers" not in alone
 
 
@@ -197,7 +186,7 @@ def test_a_count_that_differs_is_a_failure(capsys: pytest.CaptureFixture[str], m
     assert "DIFFER" in out
 
 
-def test_no_more_is_counted_than_takes_a_second(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_is_counted_than_takes_a_second(answer: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
     made = [regime_map(Attention(256, 16), blocks=rule) for rule in RULES]
     tiles = sorted(row.tiles for one in made for row in one.rows if row.plan is not None)
     asked: list[int] = []
@@ -208,26 +197,26 @@ def test_no_more_is_counted_than_takes_a_second(capsys: pytest.CaptureFixture[st
 
     monkeypatch.setattr(Row, "counted", property(counting))
     monkeypatch.setattr(bounds_counted, "MOST_TILES", sum(tiles[:5]))
-    text = " ".join(answer(capsys, SMALL).split())
+    text = " ".join(answer(SMALL).split())
     assert asked == tiles[:5]
     assert f"words at 5 of {len(tiles)} sizes of SRAM were counted" in text
     assert f"the others were not: blocks so small cut Q and K into too many tiles to count in about a second ({sum(tiles[:5]):,}" in text
     monkeypatch.setattr(bounds_counted, "MOST_TILES", tiles[0] - 1)
-    text = " ".join(answer(capsys, SMALL).split())
+    text = " ".join(answer(SMALL).split())
     assert f"words at {len(tiles)} sizes of SRAM are those of the closed forms, not counted: blocks so small" in text
     assert len(asked) == 5
 
 
-def test_a_long_sequence_is_mapped_without_counting(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_sequence_is_mapped_without_counting(answer: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
     def never(self: Row) -> bool:
         raise AssertionError(self.tiles)
 
     monkeypatch.setattr(Row, "counted", property(never))
-    assert "not counted" in " ".join(answer(capsys, "bounds --n 1048576 --kernels flash2 --blocks best --sram 4096,8192").split())
+    assert "not counted" in " ".join(answer("bounds --n 1048576 --kernels flash2 --blocks best --sram 4096,8192").split())
 
 
-def test_one_word_is_one_word(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "large cache: M ≥ Nd = 1 word (4 bytes)" in answer(capsys, "bounds --n 1 --d 1")
+def test_one_word_is_one_word(answer: Callable[[str], str]) -> None:
+    assert "large cache: M ≥ Nd = 1 word (4 bytes)" in answer("bounds --n 1 --d 1")
 
 
 # the figure

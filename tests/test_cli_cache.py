@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
 
@@ -25,15 +25,8 @@ def numbers(data: object) -> list[int]:
     return [int(number) for number in np.asarray(data, dtype=float)]
 
 
-def answer(capsys: pytest.CaptureFixture[str], line: str) -> str:
-    assert main(line.split()) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    return out
-
-
-def test_the_document_holds_what_the_library_says(capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(answer(capsys, f"{LINE} --sizes 256,320 --json"))
+def test_the_document_holds_what_the_library_says(answer: Callable[[str], str]) -> None:
+    found = json.loads(answer(f"{LINE} --sizes 256,320 --json"))
     replays = {order: replay_cache("flash", Attention(n=64, d=8), sram=2048, blocks=(8, 8), order=order) for order in ORDERS}
     assert [(row["order"], row["size"]) for row in found["caches"]] == [(order, size) for order in ORDERS for size in (256, 320)]
     for row in found["caches"]:
@@ -46,8 +39,8 @@ def test_the_document_holds_what_the_library_says(capsys: pytest.CaptureFixture[
     assert found["enough"] == {order: replay.enough for order, replay in replays.items()}
 
 
-def test_the_text_sets_both_caches_beside_the_scratchpad(capsys: pytest.CaptureFixture[str]) -> None:
-    text = answer(capsys, LINE)
+def test_the_text_sets_both_caches_beside_the_scratchpad(answer: Callable[[str], str]) -> None:
+    text = answer(LINE)
     replay = replay_cache("flash", Attention(n=64, d=8), sram=2048, blocks=(8, 8))
     assert f"reads {replay.scratchpad.reads:,}, writes {replay.scratchpad.writes:,}; holds at most 272 words" in text
     assert f"as few words as the scratchpad from {replay.enough:,} words on" in text
@@ -62,19 +55,19 @@ def test_the_text_sets_both_caches_beside_the_scratchpad(capsys: pytest.CaptureF
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_rows_and_one_order(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = list(csv.DictReader(io.StringIO(answer(capsys, f"{LINE} --order first-use --ways 4 --sizes 256..512:128 --csv"))))
+def test_rows_and_one_order(answer: Callable[[str], str]) -> None:
+    rows = list(csv.DictReader(io.StringIO(answer(f"{LINE} --order first-use --ways 4 --sizes 256..512:128 --csv"))))
     assert [(row["order"], row["size"], row["ways"]) for row in rows] == [("first-use", str(size), "4") for size in (256, 384, 512)]
 
 
-def test_sizes_in_bytes_hold_elements_of_the_inputs(capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(answer(capsys, f"{LINE} --dtype float16 --sizes 1KiB --order listing --json"))
+def test_sizes_in_bytes_hold_elements_of_the_inputs(answer: Callable[[str], str]) -> None:
+    found = json.loads(answer(f"{LINE} --dtype float16 --sizes 1KiB --order listing --json"))
     assert [row["size"] for row in found["caches"]] == [512]
 
 
-def test_a_file_holds_what_would_be_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    printed = answer(capsys, f"{LINE} --json")
-    assert answer(capsys, f"{LINE} --json --out {tmp_path / 'caches.json'}") == ""
+def test_a_file_holds_what_would_be_printed(answer: Callable[[str], str], tmp_path: Path) -> None:
+    printed = answer(f"{LINE} --json")
+    assert answer(f"{LINE} --json --out {tmp_path / 'caches.json'}") == ""
     assert (tmp_path / "caches.json").read_text(encoding="utf-8") == printed
 
 
@@ -96,12 +89,12 @@ def test_the_figure_shows_both_orders(capsys: pytest.CaptureFixture[str], tmp_pa
 
 
 def test_all_caches_together_are_estimated_before_one_is_replayed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    answer: Callable[[str], str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replays = [replay_cache("flash", Attention(n=64, d=8), sram=2048, blocks=(8, 8), order=order) for order in ORDERS]
     lookups = sum(replay.touches.lookups(size) for replay in replays for size in (136, 272))
     monkeypatch.setattr("iosim.cache.MOST_LOOKUPS", lookups)
-    answer(capsys, f"{LINE} --sizes 136,272")
+    answer(f"{LINE} --sizes 136,272")
     monkeypatch.setattr("iosim.cache.MOST_LOOKUPS", lookups - 1)
     assert main(f"{LINE} --sizes 136,272".split()) == 2
     out, err = capsys.readouterr()
@@ -109,9 +102,9 @@ def test_all_caches_together_are_estimated_before_one_is_replayed(
     assert f"looked into {lookups:,} times, in about 0 s; ask for at most {lookups - 1:,}, in larger blocks" in err
 
 
-def test_caches_of_a_tiny_run_have_a_set_each(capsys: pytest.CaptureFixture[str]) -> None:
+def test_caches_of_a_tiny_run_have_a_set_each(answer: Callable[[str], str]) -> None:
     for ways, sizes in ((8, [8, 9, 12]), (16, [16]), (1, [3, 4, 6, 7, 8, 9, 12])):
-        found = json.loads(answer(capsys, f"cache flash --n 1 --d 1 --order listing --ways {ways} --json"))
+        found = json.loads(answer(f"cache flash --n 1 --d 1 --order listing --ways {ways} --json"))
         assert [row["size"] for row in found["caches"]] == sizes
 
 

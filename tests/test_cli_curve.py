@@ -4,35 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from iosim import FORWARD, KERNELS, Attention, capacity, sweep
-from iosim.cli import main
 from iosim.cli.chart import MARKS, shown
 from iosim.cli.findings import sentences, where
 from iosim.cli.reading import lengths, sizes
 from iosim.cli.swept import Curve
 from iosim.errors import BadInput
 from iosim.sweep import Record, least
-
-
-@pytest.fixture(autouse=True)
-def hundred_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
-
-
-def answer(capsys: pytest.CaptureFixture[str], line: str) -> str:
-    assert main(line.split()) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    return out
-
-
-def records(capsys: pytest.CaptureFixture[str], line: str) -> Any:
-    return json.loads(answer(capsys, f"{line} --json"))
 
 
 def made_up(bound: int = 1, **moved: list[int | None]) -> Curve:
@@ -51,8 +34,8 @@ def made_up(bound: int = 1, **moved: list[int | None]) -> Curve:
     return Curve("n", points, kernels, rows, "fit", "butterfly")
 
 
-def test_without_options_both_curves_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    found = records(capsys, "curve")
+def test_without_options_both_curves_are_counted(document: Callable[[str], Any]) -> None:
+    found = document("curve")
     for over, problem, asked in (
         ("n", Attention(n=1024, d=64), {"n": [2**power for power in range(8, 17)]}),
         ("sram", Attention(n=4096, d=64), {"sram": sorted({r["sram"] for r in found if r["over"] == "sram"})}),
@@ -63,8 +46,8 @@ def test_without_options_both_curves_are_counted(capsys: pytest.CaptureFixture[s
     assert all(record["total"] >= 4 * record["n"] * record["d"] for record in found)
 
 
-def test_flash2_moves_fewer_words_than_flash_in_the_same_sram(capsys: pytest.CaptureFixture[str]) -> None:
-    found = {(record["kernel"], record["sram"]): record["total"] for record in records(capsys, "curve --over sram")}
+def test_flash2_moves_fewer_words_than_flash_in_the_same_sram(document: Callable[[str], Any]) -> None:
+    found = {(record["kernel"], record["sram"]): record["total"] for record in document("curve --over sram")}
     sizes_shown = {size for _, size in found}
     assert {49152, 98304, 262144} <= sizes_shown
     assert [size for size in sizes_shown if size >= 49152 and found["flash2", size] >= found["flash", size]] == []
@@ -72,8 +55,8 @@ def test_flash2_moves_fewer_words_than_flash_in_the_same_sram(capsys: pytest.Cap
     assert millions == {"flash2": [11.0, 5.2, 2.6], "flash": [16.9, 8.0, 4.0]}
 
 
-def test_the_text_says_units_and_where_each_kernel_wins(capsys: pytest.CaptureFixture[str]) -> None:
-    over_n, over_m = answer(capsys, "curve").split("\n\n\n")
+def test_the_text_says_units_and_where_each_kernel_wins(answer: Callable[[str], str]) -> None:
+    over_n, over_m = answer("curve").split("\n\n\n")
     assert over_n.startswith("HBM accesses over N, in words: d=64 float32, SRAM 100 KiB, blocks fit\n")
     assert over_m.startswith("HBM accesses over M, in words: n=4096 d=64 float32, blocks fit\n")
     assert "flash2 at every N shown" in over_n
@@ -82,17 +65,15 @@ def test_the_text_says_units_and_where_each_kernel_wins(capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("columns", [80, 100])
-def test_the_text_keeps_to_the_width_of_the_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
-) -> None:
+def test_the_text_keeps_to_the_width_of_the_terminal(answer: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    lines = answer(capsys, "curve").splitlines()
+    lines = answer("curve").splitlines()
     assert max(map(len, lines)) == columns
     assert next(line for line in lines if line.startswith("65,536 "))[57:].split()[:2] == ["b", "|"]  # the chart finds room
 
 
-def test_a_kernel_that_does_not_fit_is_marked_and_explained_once(capsys: pytest.CaptureFixture[str]) -> None:
-    text = answer(capsys, "curve --sram 200,250,300,400 --n 256")
+def test_a_kernel_that_does_not_fit_is_marked_and_explained_once(answer: Callable[[str], str]) -> None:
+    text = answer("curve --sram 200,250,300,400 --n 256")
     rows = {line.split()[0]: line.split() for line in text.splitlines() if line[:9].strip().isdigit()}
     assert rows["200"][3:5] == ["–", "–"]
     assert "–" not in rows["300"]
@@ -100,19 +81,19 @@ def test_a_kernel_that_does_not_fit_is_marked_and_explained_once(capsys: pytest.
     assert " ".join(text.split()).count(reason) == 1
 
 
-def test_recorded_overflow_is_marked_and_wins_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    text = answer(capsys, "curve --sram 2048..65536 --n 1024 --blocks 64x64 --overflow record --kernels standard,flash2")
+def test_recorded_overflow_is_marked_and_wins_nothing(answer: Callable[[str], str]) -> None:
+    text = answer("curve --sram 2048..65536 --n 1024 --blocks 64x64 --overflow record --kernels standard,flash2")
     assert "!" in next(line for line in text.splitlines() if line.startswith("    2,048"))
     assert "! the blocks need more than M: overflow recorded" in text
-    refused = answer(capsys, "curve --sram 2048..65536 --n 1024 --blocks 64x64 --kernels standard,flash2")
+    refused = answer("curve --sram 2048..65536 --n 1024 --blocks 64x64 --kernels standard,flash2")
     assert "–" in next(line for line in refused.splitlines() if line.startswith("    2,048"))
     for curve in (text, refused):
         assert "flash2 from M = 32,768 on" in curve
 
 
-def test_options_reach_every_point(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_reach_every_point(document: Callable[[str], Any]) -> None:
     line = "curve --n 100..300:100 --nk 200 --d 8 --dv 5 --heads 3 --causal --kernels flash,block-sparse --sram 8KiB --dtype float16"
-    found = records(capsys, f"{line} --first-pass create --block-mask dense --blocks best")
+    found = document(f"{line} --first-pass create --block-mask dense --blocks best")
     assert [(record["n"], record["kernel"]) for record in found] == [(n, k) for n in (100, 200, 300) for k in ("flash", "block-sparse")]
     for n in (100, 200, 300):
         problem = Attention(n=n, nk=200, d=8, dv=5, heads=3, causal=True, dtype="float16")
@@ -120,17 +101,17 @@ def test_options_reach_every_point(capsys: pytest.CaptureFixture[str]) -> None:
         assert [{**record, "over": "n"} for record in one] == [r for r in found if r["n"] == n and r["kernel"] == "flash"]
 
 
-def test_the_pattern_is_that_of_block_sparse_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_pattern_is_that_of_block_sparse_alone(document: Callable[[str], Any]) -> None:
     line = "curve --sram 8192,16384 --n 512 --kernels flash,block-sparse"
-    butterfly, full = records(capsys, line), records(capsys, f"{line} --block-mask dense")
+    butterfly, full = document(line), document(f"{line} --block-mask dense")
     assert butterfly[::2] == full[::2]
     assert [sparse["total"] for sparse in full[1::2]] == [flash["total"] for flash in full[::2]]
     assert all(sparse["total"] < flash["total"] for flash, sparse in zip(butterfly[::2], butterfly[1::2], strict=True))
 
 
-def test_csv_has_one_row_a_point_and_kernel(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = list(csv.DictReader(io.StringIO(answer(capsys, "curve --over n --n 256..1024 --csv"))))
-    found = records(capsys, "curve --over n --n 256..1024")
+def test_csv_has_one_row_a_point_and_kernel(answer: Callable[[str], str], document: Callable[[str], Any]) -> None:
+    rows = list(csv.DictReader(io.StringIO(answer("curve --over n --n 256..1024 --csv"))))
+    found = document("curve --over n --n 256..1024")
     assert [(row["kernel"], int(row["n"]), int(row["total"])) for row in rows] == [(r["kernel"], r["n"], r["total"]) for r in found]
     assert len(rows) == 3 * len(FORWARD)
 
@@ -147,8 +128,8 @@ def test_csv_has_one_row_a_point_and_kernel(capsys: pytest.CaptureFixture[str]) 
         ("--over sram --sram 16KiB", {"sram"}),
     ],
 )
-def test_a_range_says_which_curve_is_meant(capsys: pytest.CaptureFixture[str], line: str, axes: set[str]) -> None:
-    assert {record["over"] for record in records(capsys, f"curve --kernels flash2 {line}")} == axes
+def test_a_range_says_which_curve_is_meant(document: Callable[[str], Any], line: str, axes: set[str]) -> None:
+    assert {record["over"] for record in document(f"curve --kernels flash2 {line}")} == axes
 
 
 def test_ranges_double_step_and_list() -> None:
@@ -210,14 +191,16 @@ def test_the_bound_is_for_all_pairs_and_for_both_passes() -> None:
     assert least(sweep(problem, ["flash2"], sram=[20])) is None
 
 
-def test_a_curve_over_m_shows_a_bound_that_falls_to_what_is_compulsory(capsys: pytest.CaptureFixture[str]) -> None:
-    found = records(capsys, "curve --sram 2048..1048576 --n 4096 --kernels flash2")
+def test_a_curve_over_m_shows_a_bound_that_falls_to_what_is_compulsory(
+    answer: Callable[[str], str], document: Callable[[str], Any]
+) -> None:
+    found = document("curve --sram 2048..1048576 --n 4096 --kernels flash2")
     bounds = [record["lower_bound"] for record in found]
     assert bounds == sorted(bounds, reverse=True)
     assert [bound == record["compulsory"] == 4 * 4096 * 64 for bound, record in zip(bounds, found, strict=True)] == [False] * 7 + [True] * 3
-    text = answer(capsys, "curve --sram 2048..1048576 --n 4096 --kernels flash2")
+    text = answer("curve --sram 2048..1048576 --n 4096 --kernels flash2")
     assert "| lower bound." in text
-    assert "| lower bound for all pairs." in answer(capsys, "curve --sram 8192,16384 --n 1024 --kernels flash2,block-sparse")
+    assert "| lower bound for all pairs." in answer("curve --sram 8192,16384 --n 1024 --kernels flash2,block-sparse")
 
 
 def test_every_kernel_has_a_mark_of_its_own_in_the_chart() -> None:
@@ -225,6 +208,6 @@ def test_every_kernel_has_a_mark_of_its_own_in_the_chart() -> None:
     assert len(set(MARKS.values()) | {"|", "*"}) == len(KERNELS) + 2
 
 
-def test_backward_passes_share_a_chart(capsys: pytest.CaptureFixture[str]) -> None:
-    text = answer(capsys, "curve --kernels flash-backward,flash2-backward --over n --n 256..1024")
+def test_backward_passes_share_a_chart(answer: Callable[[str], str]) -> None:
+    text = answer("curve --kernels flash-backward,flash2-backward --over n --n 256..1024")
     assert "F flash-backward, B flash2-backward" in text

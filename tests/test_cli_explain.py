@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from iosim import FORWARD, Attention, simulate
-from iosim.cli import main
-
-
-@pytest.fixture(autouse=True)
-def hundred_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
-
-
-def answer(capsys: pytest.CaptureFixture[str], line: str) -> str:
-    assert main(line.split()) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    return out
-
-
-def document(capsys: pytest.CaptureFixture[str], line: str) -> Any:
-    return json.loads(answer(capsys, f"{line} --json"))
-
 
 VARIANTS = {
     "standard": ["", "--reuse ideal", "--softmax streamed --causal", "--window 40,9"],
@@ -49,41 +31,39 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize(("kernel", "options"), [(kernel, options) for kernel, variants in VARIANTS.items() for options in variants])
-def test_the_terms_add_up_to_the_count(capsys: pytest.CaptureFixture[str], kernel: str, options: str) -> None:
+def test_the_terms_add_up_to_the_count(answer: Callable[[str], str], document: Callable[[str], Any], kernel: str, options: str) -> None:
     line = f"explain {kernel} --n 300 --d 16 --heads 3 --sram 6000 {options}"
-    found = document(capsys, line)
+    found = document(line)
     for term in found["terms"]:
         assert term["times"] * term["words"] == term["total"]
     total = sum(term["total"] for term in found["terms"])
     assert 3 * total == found["total"] == found["predicted_total"]
     assert sum(resident["room"] for resident in found["residents"]) == found["peak_sram"]
-    text = answer(capsys, line)
+    text = answer(line)
     counted = next(text_line for text_line in text.splitlines() if text_line.startswith("counted "))
     assert f"{total:,}" in counted
     assert "equal" in text
     assert f"= {3 * total:,} words" in text
 
 
-def test_a_term_stands_on_one_line_in_symbols_numbers_and_words(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = answer(capsys, "explain flash2 --sram 49152 --blocks 64x64").splitlines()
+def test_a_term_stands_on_one_line_in_symbols_numbers_and_words(answer: Callable[[str], str]) -> None:
+    lines = answer("explain flash2 --sram 49152 --blocks 64x64").splitlines()
     assert "flash2: n=1024 d=64 float32, SRAM 49152 words, blocks 64x64 (Br x Bc)" in lines
     assert any(line.startswith("K        read   Tr Nk d   16 x 65,536  1,048,576  every query tile loads the K") for line in lines)
     assert "grows as    Θ(N²d²/M), M in words" in lines
 
 
 @pytest.mark.parametrize("columns", [80, 100])
-def test_the_text_keeps_to_the_width_of_the_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
-) -> None:
+def test_the_text_keeps_to_the_width_of_the_terminal(answer: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    lines = answer(capsys, "explain block-sparse --first-pass create").splitlines()
+    lines = answer("explain block-sparse --first-pass create").splitlines()
     assert max(map(len, lines)) <= columns
     below = [line.strip() for line in lines if line.startswith(" " * 9)]
     assert ("every visit but the first loads the O of the visit before" in below) == (columns == 80)
 
 
-def test_tiles_shows_what_each_rule_gives(capsys: pytest.CaptureFixture[str]) -> None:
-    found = document(capsys, "tiles --n 512 --d 32 --sram 8192 --blocks 48x40")
+def test_tiles_shows_what_each_rule_gives(document: Callable[[str], Any]) -> None:
+    found = document("tiles --n 512 --d 32 --sram 8192 --blocks 48x40")
     assert [(record["kernel"], record["rule"]) for record in found] == [(k, r) for k in FORWARD for r in ("paper", "fit", "best", "given")]
     by_rule = {(record["kernel"], record["rule"]): record for record in found}
     for kernel in FORWARD:
@@ -97,8 +77,8 @@ def test_tiles_shows_what_each_rule_gives(capsys: pytest.CaptureFixture[str]) ->
         assert (given["total"], given["peak_sram"]) == (report.total, report.peak_sram)
 
 
-def test_tiles_says_what_does_not_fit_and_who_takes_the_room(capsys: pytest.CaptureFixture[str]) -> None:
-    text = answer(capsys, "tiles --kernels flash2 --sram 16384 --n 1024")
+def test_tiles_says_what_does_not_fit_and_who_takes_the_room(answer: Callable[[str], str]) -> None:
+    text = answer("tiles --kernels flash2 --sram 16384 --n 1024")
     assert any("over" in line and " paper " in line for line in text.splitlines())
     fit = simulate("flash2", Attention(n=1024, d=64), sram=16384, execute=False)
     assert any(f"{fit.peak_sram:,}" in line and f"{fit.total:,}" in line and " yes " in line for line in text.splitlines())
@@ -109,10 +89,10 @@ def test_tiles_says_what_does_not_fit_and_who_takes_the_room(capsys: pytest.Capt
     assert rooms == sorted(rooms, reverse=True)
 
 
-def test_tiles_explains_rules_that_find_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    text = answer(capsys, "tiles --kernels standard,flash2 --sram 200 --n 64")
+def test_tiles_explains_rules_that_find_nothing(answer: Callable[[str], str], document: Callable[[str], Any]) -> None:
+    text = answer("tiles --kernels standard,flash2 --sram 200 --n 64")
     assert text.count("the paper's blocks need M >= 4d = 256 words but the SRAM holds 200") == 1
     assert "no blocks of flash2 fit in 200 words" in text
-    found = {(r["kernel"], r["rule"]): r["error"] for r in document(capsys, "tiles --kernels standard,flash2 --sram 200 --n 64")}
+    found = {(r["kernel"], r["rule"]): r["error"] for r in document("tiles --kernels standard,flash2 --sram 200 --n 64")}
     assert found["standard", "fit"] is None
     assert found["flash2", "fit"] is not None
