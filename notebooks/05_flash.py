@@ -7,10 +7,14 @@
 #
 # The softmax seems to forbid it: it divides by a sum over a whole row. Notebook 2 has the way out, three numbers a row that are put right
 # whenever more of the row is seen. This notebook puts it to work. There are five questions at its end.
+#
+# `simulate`, `Attention` and `bars` are those of notebook 4, and `safe` is the safe softmax of notebook 2. `output_bound` says how far
+# rounding may take O from the exact result.
 
 # %%
 # %matplotlib inline
 import inspect
+from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -20,6 +24,7 @@ from iosim import Attention, simulate, trace
 from iosim.kernels.flash import flash
 from iosim.plots import bars
 from iosim.plots.figures import GRID, INK, QUIET, STYLES, bare
+from iosim_reference.bounds import output_bound
 from iosim_reference.softmax import safe
 
 # %% [markdown]
@@ -29,7 +34,8 @@ from iosim_reference.softmax import safe
 # $O_i$ have **Br** rows, $K_j$ and $V_j$ have **Bc**. There are Tr = N / Br tiles of queries and **Tc** = N / Bc tiles of keys, rounded
 # up.
 #
-# For each query we keep what it has seen so far:
+# A *score* says how well a query matches a key: the product of their rows, times $1/\sqrt d$. (A tilde, as in $\tilde m$, will mark what
+# belongs to one tile alone, and a prime, as in $m'$, what is new.) For each query we keep what it has seen so far:
 #
 # - **m**, its largest score,
 # - **l**, the sum of $e^{s - m}$ over its scores s,
@@ -49,7 +55,8 @@ from iosim_reference.softmax import safe
 # The scores are 0, 0 and ln 3, 0, in two tiles of two keys; the values are 1, 3 and 7, 11. Take paper, and **write down m, l and O after
 # the first tile, and after the second.** At the start m is $-\infty$ and l and O are 0.
 #
-# Here is the listing for one query, in plain NumPy, with every number printed.
+# Here is the listing for one query, in plain NumPy, with every number printed: a row of the table for each line of the listing, and `m~`
+# is $\tilde m$.
 
 
 # %%
@@ -71,13 +78,14 @@ def steps(scores, values, Bc):
 
 scores, values = np.array([0.0, 0.0, np.log(3), 0.0]), np.array([1.0, 3.0, 7.0, 11.0])
 by_hand = list(steps(scores, values, Bc=2))
-print("        ", "".join(f"{f'tile {j}':>20}" for j in range(len(by_hand))))
+print("     ", "".join(f"{f'tile {j}':>20}" for j in range(len(by_hand))))
 for name in by_hand[0]:
-    print(f"{name:>8} ", "".join(f"{np.array2string(np.asarray(one[name]), precision=4):>20}" for one in by_hand))
+    numbers = [" ".join(f"{number:.4f}" for number in np.atleast_1d(one[name])) for one in by_hand]
+    print(f"{name:>5} ", "".join(f"{text:>20}" for text in numbers))
 
 # %% [markdown]
-# Tile 0: m = 0, l = 2, O = (1 + 3)/2 = 2. Tile 1 brings ln 3, so that the old sums count for a = $e^{0 - \ln 3}$ = 1/3 of what they did:
-# l = 2/3 + 4/3 = 2, and the sum is 4/3 + 32/3 = 12, whose mean is 6.
+# Tile 0: m = 0, l = 2, O = (1 + 3)/2 = 2. Tile 1 brings ln 3 = 1.0986, so that the old sums count for a = $e^{0 - \ln 3}$ = 1/3 of what
+# they did: l = 2/3 + 4/3 = 2, and the sum is 4/3 + 32/3 = 12, whose mean is 6.
 #
 # With all four scores at hand, the softmax gives the same:
 
@@ -87,38 +95,55 @@ print(f"{weights.round(4)} @ {values} = {weights @ values:.4f}")
 
 # %% tags=["check"]
 hand = np.array([[one["m"], one["l"], one["O"]] for one in by_hand])
+# A dozen operations, each with an error of up to 2^-53 of its result, which is at most 12.
 assert np.allclose(hand, [[0, 2, 2], [np.log(3), 2, 6]], rtol=0, atol=16 * 2.0**-53 * 12)
+assert np.allclose([by_hand[1]["a"], by_hand[1]["b"]], [1 / 3, 1], rtol=0, atol=16 * 2.0**-53)
 assert abs(weights @ values - 6) < 16 * 2.0**-53 * 11
 
 # %% [markdown]
 # The factor *a* is where implementations go wrong. **Before you run it**: what would O be with the inverse factor, with none, and with
-# one on the sum of values but not on l?
+# one on the sum of values but not on l? (The numbers of both tiles stand in the table above, and b is 1.)
 
 # %%
-l_0, sum_0, l_1, sum_1 = 2.0, 4.0, 4 / 3, 32 / 3  # of the two tiles, each relative to its own maximum; b is 1
-a = 1 / 3
-for text, on_sum, on_l in (("right", a, a), ("inverse", 1 / a, 1 / a), ("none", 1, 1), ("l forgotten", a, 1)):
-    print(f"{text:<12} O = {(on_sum * sum_0 + sum_1) / (on_l * l_0 + l_1):.4f}")
+(l_0, sum_0), (l_1, sum_1) = [(one["l~"], one["P~V"]) for one in by_hand]
+a = by_hand[1]["a"]
+factors = {"right": (a, a), "inverse": (1 / a, 1 / a), "none": (1, 1), "l forgotten": (a, 1)}
+mistaken = {name: (on_sum * sum_0 + sum_1) / (on_l * l_0 + l_1) for name, (on_sum, on_l) in factors.items()}
+for name, result in mistaken.items():
+    print(f"{name:<12} O = {result:.4f}")
+
+# %% tags=["check"]
+assert abs(mistaken["right"] - 6) < 16 * 2.0**-53 * 12
+assert all(1 < result < 11 and abs(result - 6) > 1 for name, result in mistaken.items() if name != "right")
 
 # %% [markdown]
-# All of them look plausible, and none but the first is a softmax.
+# All of them look plausible: they lie between the smallest value and the largest. None but the first is the result.
 #
 # ## Many queries: who waits where
 #
 # FlashAttention runs over the tiles of keys outside, and over the tiles of queries inside. While the keys of one tile stand on chip,
 # every query passes by; m, l and O of a query wait in HBM until the next tile of keys. This is the listing that iosim runs. `m.load` and
 # `m.store` are the only ways between the two memories; whatever is made by `m.full` or `m.let` has room on chip until its loop takes the
-# next turn.
+# next turn. (In the listing `m` is the machine, and `L` and `M` are the arrays in HBM where l and m wait. Everywhere else in this notebook,
+# M is the number of words that the SRAM holds.)
 
 # %%
-print(inspect.getsource(flash))
+print(inspect.getsource(flash).replace(f'    """{flash.__doc__}"""\n', ""))  # without its description
 
 # %% [markdown]
-# Read it beside the formulas: `m_t` is $\tilde m$, `s` becomes $\tilde P$ in its place, `l_t` is $\tilde l$. (`create`, `seen`,
-# `dropped`, `finite`, `nonzero` and `O_acc` are for variants and masks; here all pairs attend and `O_acc` is O.) S is made on chip, used,
-# and gone with the turn.
+# Read it beside the formulas. `N_q` and `N_k` are the numbers of queries and keys, here both N. `write_zeros` fills O and l with 0 and m
+# with $-\infty$. `j` is a tile of keys and `i` one of queries. `scores` makes their tile of S, times `scale`, on chip. `m_i` and `l_i` are
+# m and l of the queries; `m_t` is $\tilde m$, `s` becomes $\tilde P$ in its place, `l_t` is $\tilde l$; `m_new` and `l_new` are $m'$ and
+# $l'$. S is used, and gone with the turn.
 #
-# Our four keys on the machine, in float64. It computes with real numbers; LSE is $m + \ln l$, the one number that m and l amount to:
+# You may pass over the rest. `first_pass`, `create`, `i.first`, `i.last` and `O_acc` are for a variant; here `create` is false and `O_acc`
+# is O. `mask`, `seen`, `skip_empty`, `finite` and `nonzero` are for pairs that may not attend, and `dropped` is for dropout, a trick of
+# training; here all pairs attend.
+#
+# Now our four keys on the machine. `nk` is the number of keys where it is not n, `scale=1.0` leaves the scores as they are, and
+# `dtype="float64"` computes in 64 bits. `inputs` are Q, K and V; without them `simulate` draws numbers at random. `blocks=(Br, Bc)` says
+# how to cut, and `sram=64` is M: a bare number counts words. **LSE** ("log of the sum of exponentials") is $m + \ln l$, the one number that
+# m and l amount to.
 
 
 # %%
@@ -130,8 +155,9 @@ def on_machine(scores, values, Bc):
 
 
 hand_run = on_machine(scores, values, Bc=2)
-print(f"O = {hand_run.output.item():.6f}, LSE = {hand_run.lse.item():.6f} = ln 6 = {np.log(6):.6f}")
-print(f"by hand: m + ln l = {by_hand[-1]['m'] + np.log(by_hand[-1]['l']):.6f}")
+lse_by_hand = by_hand[-1]["m"] + np.log(by_hand[-1]["l"])
+print(f"machine: O = {hand_run.output.item():.6f}, LSE     = {hand_run.lse.item():.6f}")
+print(f"by hand: O = {by_hand[-1]['O']:.6f}, m + ln l = {lse_by_hand:.6f} = ln 3 + ln 2 = ln 6 = {np.log(6):.6f}")
 
 # %% tags=["check"]
 assert hand_run.sound
@@ -142,28 +168,37 @@ assert abs(hand_run.lse.item() - np.log(6)) < 16 * 2.0**-53 * np.log(6)
 # ## O is right after every tile
 #
 # Stop after any tile of keys: O is *exact* attention to the keys seen so far (the paper proves it in its Theorem 1). To see it, run the
-# machine on the first keys only, and set the result beside the softmax over those keys. 48 queries, 64 keys, tiles of 16; the table shows
-# one element of O.
+# machine on the first keys only, and set the result beside the softmax over those keys. 48 queries, 64 keys, d = 8, tiles of 16; the table
+# shows one element of O, and m and l of its query by the NumPy listing above. All numbers are random.
 
 # %%
 rng = np.random.default_rng(7)
 q, k, v = rng.normal(size=(48, 8)), rng.normal(size=(64, 8)), rng.normal(size=(64, 8))
-worst = 0.0
+
+
+def first_keys(seen):
+    """O of the machine for the first keys, and the softmax over those keys."""
+    problem = Attention(n=48, d=8, nk=seen, dtype="float64")
+    run = simulate("flash", problem, sram=1024, blocks=(16, 16), inputs=(q, k[:seen], v[:seen]))
+    return run.output, safe(q @ k[:seen].T / np.sqrt(8)) @ v[:seen]
+
+
+apart, kept = {}, list(steps(q[0] @ k.T / np.sqrt(8), v[:, 0], Bc=16))
 print("keys seen   m of query 0   l of query 0    O[0, 0]   softmax over the keys seen")
-for seen in (16, 32, 48, 64):
-    run = simulate("flash", Attention(n=48, d=8, nk=seen, dtype="float64"), sram=1024, blocks=(16, 16), inputs=(q, k[:seen], v[:seen]))
-    s = q @ k[:seen].T / np.sqrt(8)
-    exact = safe(s) @ v[:seen]
-    worst = max(worst, np.abs(run.output - exact).max())
-    *_, last = steps(s[0], v[:seen, 0], Bc=16)
-    print(f"{seen:>9}   {last['m']:>12.6f}   {last['l']:>12.6f}   {run.output[0, 0]:>8.5f}   {exact[0, 0]:>8.5f}")
-print(f"largest difference in all of O: {worst:.1e}")
+for seen, one in zip((16, 32, 48, 64), kept, strict=True):
+    O, exact = first_keys(seen)
+    apart[seen] = np.abs(O - exact).max()
+    print(f"{seen:>9}   {one['m']:>12.6f}   {one['l']:>12.6f}   {O[0, 0]:>8.5f}   {exact[0, 0]:>8.5f}")
+print(f"largest difference in all of O: {max(apart.values()):.1e}")
 
 # %% tags=["check"]
-assert worst < 2.0**-53 * (16 * (1 + np.abs(q @ k.T).max()) + 2 * 4) * np.abs(v).max()
+S = q @ k.T / np.sqrt(8)
+rounding = output_bound(np.abs(S).max(), nk=64, bc=16, max_v=np.abs(v).max(), dtype="float64")
+assert max(apart.values()) < rounding
+assert all(after["m"] >= before["m"] for before, after in pairwise(kept))
 
 # %% [markdown]
-# m never falls. l need not grow: it is relative to m. And O is a result at every line.
+# m never falls. l need not grow, for it is relative to m: by hand it stayed at 2. And O is a result at every line.
 #
 # ## What it moves
 #
@@ -179,10 +214,12 @@ report
 # %% [markdown]
 # K and V stand in the outer loop: each element is read once. Q, O, l and m stand in the inner loop: they are read once *for each tile of
 # keys*, Tc = 8 times, and O, l and m are written as often. (Once more, in fact: before the loops they are filled with 0, 0 and $-\infty$,
-# the row *of which init*.)
+# the row *of which init*.) l and m have one number a query, all others d. With N for all of them:
 #
-# *counts* says three things. *executed*: the run with real numbers, tile after tile, moved these words. *predicted*: so says the closed
-# form, from a module that never sees the listing. *replayed*: so says a recount of the run's events. All are exact integers.
+# $$\underbrace{2Nd}_{K, V} + T_c\,(\underbrace{3Nd}_{Q, O, O} + \underbrace{4N}_{l, l, m, m}) + \underbrace{Nd + 2N}_{\text{init}}$$
+#
+# *counts* says three things, as in notebook 4. *executed*: the run with real numbers, tile after tile, moved these words. *predicted*: so
+# says this formula, from a module that never sees the listing. *replayed*: so says a recount of the run's events. All are exact integers.
 
 # %% tags=["check"]
 Tc = -(-N // Bc)
@@ -194,6 +231,7 @@ assert {name: (array.reads, array.writes) for name, array in report.arrays.items
     "l": (Tc * N, (Tc + 1) * N),
     "m": (Tc * N, (Tc + 1) * N),
 }
+assert Tc == 8
 assert report.total == 2 * N * d + Tc * (3 * N * d + 4 * N) + N * d + 2 * N
 assert report.agreed == {"executed": True, "predicted": True, "replayed": True}
 assert report.sound
@@ -205,14 +243,16 @@ assert report.sound
 
 # %%
 standard = simulate("standard", problem, sram=16384)
-print(f"standard {standard.total:>9,} words, {standard.flops.matmul:,} flops in products, {standard.peak_hbm:>7,} words of HBM")
-print(f"flash    {report.total:>9,} words, {report.flops.matmul:,} flops in products, {report.peak_hbm:>7,} words of HBM")
+for run in (standard, report):
+    print(f"{run.kernel:<8} {run.total:>9,} words, {run.flops.matmul:,} flops in products", end="")
+    print(f", {run.peak_hbm:>7,} words of HBM")
 print(f"largest difference of O: {np.abs(standard.output - report.output).max():.1e}")
 bars([standard, report])
 
 # %% tags=["check"]
 assert set(standard.arrays) - set(report.arrays) == {"S", "P"}
 assert report.flops.matmul == standard.flops.matmul == 4 * N * N * d
+assert report.total < standard.total
 assert standard.sound
 
 # %% [markdown]
@@ -220,12 +260,18 @@ assert standard.sound
 #
 # ## Inside the SRAM
 #
-# The machine tells what it does, event by event. The picture shows how much of the SRAM is occupied while a small problem runs, N = 32 in
-# tiles of 8: four tiles of keys, and in each four tiles of queries.
+# The machine tells what it does, event by event, and `trace` lists the events. Each says what happened (`kind`), to which array (`name`),
+# to how many words, and how many words of SRAM are occupied afterwards (`sram`). `load` and `store` you know; `init` is a store that only
+# fills. `alloc` gives room to what is made on chip, and `begin` and `end` bracket each turn of a loop. Left out are `input` and `output`,
+# which declare arrays, and `use`, which says that something on chip is computed with.
+#
+# The picture shows how much of the SRAM is occupied while a small problem runs, N = 32 in tiles of 8: four tiles of keys, and in each four
+# tiles of queries.
 
 # %%
 small = Attention(n=32, d=4)
-events = [event for event in trace("flash", small, sram=256, blocks=(8, 8)) if event.kind not in ("input", "output", "use")]
+listed = trace("flash", small, sram=256, blocks=(8, 8))
+events = [event for event in listed if event.kind not in ("input", "output", "use")]
 moved = np.cumsum([event.words if event.kind in ("load", "store", "init") else 0 for event in events])
 figure, (top, bottom) = plt.subplots(2, 1, figsize=(8, 4.6), sharex=True, layout="constrained")
 top.step(range(len(events)), [event.sram for event in events], where="post", color=STYLES["flash"].colour)
@@ -235,11 +281,11 @@ top.set_ylabel("SRAM in use (words)")
 for place, event in enumerate(events):
     if event.kind == "load" and event.name == "K":
         top.axvline(place, color=GRID, zorder=0)
-        top.text(place + 2, 3, "next K, V", fontsize=8, color=QUIET)
+        top.text(place + 2, 3, "next K, V", fontsize=9, color=QUIET)
 bottom.plot(moved, color=STYLES["flash"].colour)
 bottom.set_ylabel("words moved so far")
 bottom.set_xlabel("events of the run")
-top.set_title("Tiles come and go; nothing grows with N", loc="left", fontsize=11, fontweight="bold", color=INK)
+top.set_title("Tiles come and go: the SRAM fills and empties", loc="left", fontsize=11, fontweight="bold", color=INK)
 for axes in (top, bottom):
     bare(axes)
 
@@ -250,30 +296,53 @@ assert max(event.sram for event in events) == run.peak_sram <= 256
 
 # %% [markdown]
 # The four steps at the left fill O, l and m in HBM. Then each tile of keys stays (the base line), and each tile of queries passes by (the
-# peaks). The peak depends on the tiles and on d, not on N.
+# peaks). What would the peak be for longer sequences, in the same tiles? **Predict.**
+
+# %%
+peaks = {}
+for n in (32, 64, 128):
+    longer = simulate("flash", Attention(n=n, d=4), sram=256, blocks=(8, 8))
+    peaks[n] = longer.peak_sram
+    print(f"N = {n:>3}: {longer.total:>6,} words moved, at most {peaks[n]} on chip")
+
+# %% tags=["check"]
+assert set(peaks.values()) == {run.peak_sram}
+
+# %% [markdown]
+# The same: the peak depends on the tiles and on d, not on N.
 #
 # ## Taller tiles
 #
 # What passes by is read Tc = N / Bc times. **Predict**: which arrays move fewer words when Bc doubles? By how much do all words fall?
+#
+# `execute=False` and `replay=False` count only, without real numbers and without the recount; $2^{18}$ words of SRAM are room for all.
 
 
 # %%
 def tell(N=512, d=32, Bc=64):
     """What FlashAttention moves in tiles of 64 queries and Bc keys."""
-    run = simulate("flash", Attention(n=N, d=d), sram="1MiB", blocks=(64, Bc), execute=False, replay=False)
-    print(f"N = {N:,}, d = {d}, Bc = {Bc}: {run.total:,} words, peak SRAM {run.peak_sram // 4:,} words")
+    run = simulate("flash", Attention(n=N, d=d), sram=2**18, blocks=(64, Bc), execute=False, replay=False)
+    print(f"N = {N:,}, d = {d}, Bc = {Bc}: {run.total:,} words, peak SRAM {run.peak_sram:,} words")
     print("    " + ", ".join(f"{name} {array.reads + array.writes:,}" for name, array in run.arrays.items()))
     return run
 
 
-for tall in (32, 64, 128):
-    tell(Bc=tall)
+taller = [tell(Bc=tall) for tall in (32, 64, 128)]
+for before, after in pairwise(taller):
+    print(f"from Bc = {before.blocks.cols} to {after.blocks.cols}: {after.total / before.total:.3f} times the words")
+
+# %% tags=["check"]
+for before, after in pairwise(taller):
+    fewer = [name for name in after.arrays if after.arrays[name] != before.arrays[name]]
+    assert fewer == ["Q", "O", "l", "m"]
+    assert 0.5 < after.total / before.total < 0.56
+    assert after.peak_sram > before.peak_sram
 
 # %% [markdown]
-# Nearly half, as long as Q and O dominate; K and V stay. The price is room on chip. How large a tile can be, and what that makes of the
-# words, is notebook 6.
+# A little more than half remain. Q, O, l and m move half as often; K, V and the filling at the start do as before. The price is room on
+# chip. How large a tile can be, and what that makes of the words, is notebook 6.
 #
-# With ipywidgets the next cell makes sliders; without, change the numbers and run it again.
+# With ipywidgets (notebook 1) the next cell makes sliders; without, change the numbers and run it again.
 
 # %%
 try:
@@ -287,7 +356,7 @@ else:
 # ## Five questions
 #
 # All of them can be answered from what you saw. Write your answers down first; the next cell computes them, and hides each until you open
-# it.
+# it. (`answer` makes the text that opens.)
 #
 # 1. A query has the scores 0, ln 2 and ln 4, 0 in two tiles; the values are 2, 5 and 1, 4. What are m, l and O after each tile?
 # 2. N = 2,048, d = 64, Br = 64, Bc = 128: how many words does FlashAttention move, the filling of O, l and m included?
@@ -307,43 +376,68 @@ one, two = steps(new_scores, new_values, Bc=2)
 checked = on_machine(new_scores, new_values, Bc=2).output.item()
 answer(
     1,
-    f"After tile 0: m = {one['m']:.4f} (ln 2), l = {one['l']:.4f}, O = {one['O']:.4f}. Tile 1 has a = {two['a']:.4f}: "
-    f"m = {two['m']:.4f} (ln 4), l = {two['l']:.4f}, O = {two['O']:.4f}. The machine says {checked:.4f}.",
+    f"After tile 0: m = {one['m']:.4f} (ln 2), l = {one['l']:.4f}, O = {one['O']:.4f}. "
+    f"Tile 1 has a = {two['a']:.4f}: m = {two['m']:.4f} (ln 4), l = {two['l']:.4f}, O = {two['O']:.4f}. "
+    f"The machine says O = {checked:.4f}.",
 )
 
 
+# %%
 def ask(N=2048, Bc=128):
     """The run of question 2, or one beside it."""
-    return simulate("flash", Attention(n=N, d=64), sram="1MiB", blocks=(64, Bc), execute=False)
+    return simulate("flash", Attention(n=N, d=64), sram=2**18, blocks=(64, Bc), execute=False)
+
+
+def tiles(run):
+    """Tc of a run."""
+    return -(-run.problem.nk // run.blocks.cols)
+
+
+def score_words(run):
+    """The words of S and P that crossed."""
+    return sum(array.reads + array.writes for name, array in run.arrays.items() if name in ("S", "P"))
 
 
 base, taller, longer = ask(), ask(Bc=256), ask(N=4096)
-count = {name: (array.reads, array.writes) for name, array in base.arrays.items()}
+K, V, Q, O, l, m = (base.arrays[name] for name in "KVQOlm")
 answer(
     2,
-    f"Tc = {2048 // 128}. K and V once: {count['K'][0] + count['V'][0]:,}. Q: {count['Q'][0]:,}. O: {count['O'][0]:,} read, "
-    f"{count['O'][1]:,} written. l and m: {sum(count['l']) + sum(count['m']):,}. In all {base.total:,}.",
+    f"Tc = {tiles(base)}. K and V once: {K.reads + V.reads:,}. Q: {Q.reads:,}. "
+    f"O: {O.reads:,} read, {O.writes:,} written. "
+    f"l and m: {l.reads + l.writes + m.reads + m.writes:,}. In all {base.total:,}.",
 )
 fewer = [name for name in base.arrays if taller.arrays[name] != base.arrays[name]]
-answer(3, f"{', '.join(fewer)}: Tc is {2048 // 256} now. {taller.total:,} words, {taller.total / base.total:.3f} times as many.")
-crossing = sum(run.arrays[name].reads + run.arrays[name].writes for run in (base, longer) for name in run.arrays if name in "SP")
-peaks = f"{base.peak_sram:,} bytes before and {longer.peak_sram:,} after"
-answer(4, f"Not at all: {crossing} words of S and P cross, before and after. Nor does the peak: {peaks}.")
-half = simulate("flash", Attention(n=48, d=8, nk=32, dtype="float64"), sram=1024, blocks=(16, 16), inputs=(q, k[:32], v[:32]))
-apart = np.abs(half.output - safe(q @ k[:32].T / np.sqrt(8)) @ v[:32]).max()
-answer(5, f"Exact attention of all 48 queries to the first 32 keys. The largest difference from a softmax over those is {apart:.1e}.")
+times = taller.total / base.total
+answer(3, f"{', '.join(fewer)}: Tc is {tiles(taller)} now. {taller.total:,} words, {times:.3f} times as many.")
+answer(
+    4,
+    f"Not at all: {score_words(base)} words of S and P cross before, and {score_words(longer)} after. "
+    f"Nor does the peak: {base.peak_sram:,} words before, and {longer.peak_sram:,} after.",
+)
+
+# %%
+stopped, exact = first_keys(32)
+difference = np.abs(stopped - exact).max()
+answer(
+    5,
+    f"Exact attention of all {len(stopped)} queries to the first 32 keys: "
+    f"no element of O is further than {rounding:.1e}, a rounding error, from a softmax over those.",
+)
 
 # %% tags=["check"]
 assert np.allclose([one["l"], one["O"], two["l"], two["O"]], [1.5, 4, 2, 2.5], rtol=0, atol=16 * 2.0**-53 * 5)
 assert base.total == 2 * 2048 * 64 + 16 * (3 * 2048 * 64 + 4 * 2048) + 2048 * 64 + 2 * 2048
 assert taller.total == 2 * 2048 * 64 + 8 * (3 * 2048 * 64 + 4 * 2048) + 2048 * 64 + 2 * 2048
 assert fewer == ["Q", "O", "l", "m"]
-assert crossing == 0
+assert score_words(base) == score_words(longer) == 0
+assert score_words(standard) == 4 * N * N
 assert base.peak_sram == longer.peak_sram
 assert base.sound
 assert taller.sound
 assert longer.sound
-assert apart < 2.0**-53 * (16 * (1 + np.abs(q @ k.T).max()) + 2 * 2) * np.abs(v).max()
+assert difference < rounding
+assert np.allclose([one["m"], two["m"], two["a"]], [np.log(2), np.log(4), 0.5], rtol=0, atol=8 * 2.0**-53)
+assert abs(checked - 2.5) < 16 * 2.0**-53 * 5
 
 # %% [markdown]
 # ## Exercise
@@ -354,9 +448,12 @@ assert apart < 2.0**-53 * (16 * (1 + np.abs(q @ k.T).max()) + 2 * 2) * np.abs(v)
 
 # %%
 flops = report.flops.matmul
-print(f"1. m, l and O of a query are put right after each tile of keys: O = {hand[0, 2]:.0f}, then {hand[1, 2]:.0f}, exact each time.")
-print(f"2. S and P never leave the chip: {report.total:,} words instead of {standard.total:,}, with the same {flops:,} flops in products.")
-print(f"3. K and V move once, all else once a tile of keys (Tc = {Tc}); executed, predicted, replayed: {list(report.agreed.values())}.")
+once, often = (report.arrays[name].reads // (N * d) for name in "KQ")
+O_0, O_1 = hand[:, 2]
+print(f"1. m, l and O are put right after each tile of keys: O = {O_0:.0f}, then {O_1:.0f}, exact each time.")
+print(f"2. S and P stay on chip: {report.total:,} words, not {standard.total:,}, with the same {flops:,} flops.")
+print(f"3. K and V are read {once} time; Q, O, l and m once for each of Tc tiles of keys, here {often} times.")
 
 # %% tags=["check"]
 assert (report.total, standard.total) == (459_776, 1_179_648)
+assert (once, often) == (1, Tc)
