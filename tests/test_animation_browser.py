@@ -8,18 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 
-from iosim import Attention, MovingPicture, animate, random_inputs, simulate
+from iosim import Attention, MovingPicture, animate, simulate
 from iosim.animation import from_trace
 from iosim.animation.moving import picture as picture_of
-from iosim.animation.steps import KINDS
-from iosim.events import Event
-from iosim.memory import Machine
 from iosim.plan import make_plan
 from iosim.report import Report
-from iosim.trace import line, trace
+from iosim.trace import trace, write_lines
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page, Route
@@ -31,8 +27,6 @@ FLAGS = [
 ]  # fmt: skip
 SMALL, BLOCKS, SRAM = Attention(n=16, d=4), (4, 4), 128
 Open = Callable[..., "Page"]
-Held = dict[str, list[float]]
-STATISTICS = ("m", "l", "O", "LSE")
 
 
 @pytest.fixture(scope="module")
@@ -84,30 +78,25 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
 
 
 TOLD = """run => {
-  const root = document.querySelectorAll(".run")[run], text = (one, name) => one.querySelector(name).innerText.replaceAll(",", "");
-  const ways = row => ["reads", "writes"].map(way => +text(row, "." + way));
-  const rows = [...root.querySelectorAll(".counters tr[data-array]")].map(row => [row.dataset.array, ways(row)]);
-  const held = where => [...root.querySelectorAll(`.row td.${where}[data-values]`)].map(cell => [
-    cell.parentElement.dataset.quantity, JSON.parse(cell.dataset.values)]);
-  const sram = ["used", "peak", "capacity", "overflow"].map(name => [name, parseInt(text(root, ".sram ." + name))]);
-  return {words: Object.fromEntries(rows), sram: Object.fromEntries(sram), chip: held("chip"), memory: held("memory")};
+  const root = document.querySelectorAll(".run")[run], text = one => one.innerText.replaceAll(",", "");
+  const rows = [...root.querySelectorAll(".counters tr")].slice(1).map(row => [...row.children].map(text));
+  const sram = [...root.querySelectorAll(".sram tr")].map(row => [...row.children].map(text));
+  const words = rows.map(([name, reads, writes]) => [name, [+reads, +writes]]);
+  return {words, sram: sram.map(([name, words]) => [name, parseInt(words)])};
 }"""
 
 
 @dataclass
 class Told:
-    """What the page tells about a run: words read and written of every array, SRAM, every digit of the chosen row on chip and in HBM."""
+    """What the page tells about a run: words read and written of every array, and SRAM."""
 
     words: dict[str, tuple[int, int]]
     sram: dict[str, int]
-    chip: Held
-    memory: Held
 
 
 def told(page: Page, run: int = 0) -> Told:
     found = page.evaluate(TOLD, run)
-    chip, memory = ({name: [float(value) for value in values] for name, values in found[where]} for where in ("chip", "memory"))
-    return Told({name: (reads, writes) for name, (reads, writes) in found["words"].items()}, found["sram"], chip, memory)
+    return Told({name: (reads, writes) for name, (reads, writes) in found["words"]}, dict(found["sram"]))
 
 
 def until(page: Page, condition: str) -> None:
@@ -128,12 +117,6 @@ def seek(page: Page, position: int) -> None:
     page.locator("#scrub").fill(str(position))
 
 
-def choose(page: Page, row: int) -> None:
-    """Type the number of a query row."""
-    page.locator(".chosen").fill(str(row))
-    page.locator(".chosen").blur()
-
-
 def length(page: Page) -> int:
     return int(str(page.locator("#scrub").get_attribute("max")))
 
@@ -148,7 +131,7 @@ def test_it_plays_to_the_exact_counts(open_page: Open, kernel: str) -> None:
     assert page.locator("#play").inner_text() == "▶ play"
     found = told(page)
     assert found.words == expected(report)
-    assert found.sram == {"used": 0, "peak": report.peak_sram, "capacity": 256, "overflow": 0}
+    assert found.sram == {"used": 0, "peak so far": report.peak_sram, "capacity M": 256, "overflow": 0}
 
 
 def test_it_plays_and_pauses_at_a_pace(open_page: Open) -> None:
@@ -160,6 +143,24 @@ def test_it_plays_and_pauses_at_a_pace(open_page: Open) -> None:
     stopped = page.evaluate("iosim.position")
     page.wait_for_timeout(300)
     assert page.evaluate("iosim.position") == stopped < 100
+
+
+@pytest.mark.parametrize("speed", ["16", "60"])
+def test_it_plays_its_last_steps_one_by_one(open_page: Open, speed: str) -> None:
+    page = open_page(animate("flash2"))
+    seek(page, length(page) - 4)
+    page.locator("#speed").select_option(speed)
+    page.locator("#play").click()
+    until(page, "!iosim.playing")
+    assert page.locator("#position").inner_text() == "240 / 240"
+
+
+def test_speed_is_steps_a_second(open_page: Open) -> None:
+    page = open_page(animate("flash2"))
+    for speed, after in (("60", 15), ("240", 60), ("1000", 240)):
+        page.locator("#speed").select_option(speed)
+        page.evaluate("iosim.seek(0), iosim.play(), iosim.last = 0, iosim.owe(250), iosim.pause()")
+        assert page.locator("#position").inner_text() == f"{after} / 240"
 
 
 def test_it_steps_by_buttons_and_keys(open_page: Open) -> None:
@@ -179,86 +180,12 @@ def test_it_steps_by_buttons_and_keys(open_page: Open) -> None:
     assert page.evaluate("iosim.stages[0].step[0]") == 0
 
 
-def test_the_line_and_the_words_of_a_step_are_shown(open_page: Open) -> None:
-    picture = animate("flash2")
-    page, made = open_page(picture), picture.runs[0]
-    for position in range(1, len(made.steps.rows) + 1, 7):
-        seek(page, position)
-        assert page.locator(".listing .now").inner_text() == made.lines[made.steps.rows[position - 1][1]]
-        assert page.locator(".listing .now").is_visible()
-        assert page.locator(".event").inner_text() in str(page.locator("canvas").get_attribute("aria-label"))
-
-
-def spied(kernel: str, problem: Attention, row: int) -> list[tuple[Held, Held]]:
-    """What a run that is no recording holds of a query row after each event that moves or makes something: on chip, and in HBM."""
-    states: list[tuple[Held, Held]] = []
-    tile = [0, 0]
-    depth = 0
-
-    def look(event: Event) -> None:
-        nonlocal depth
-        if event.kind in ("input", "output", "scratch", "use"):
-            return
-        depth += {"begin": 1, "end": -1}.get(event.kind, 0)
-        if event.kind == "begin" and (depth == 1 if kernel == "flash2" else depth in (1, 2)):
-            tile[:] = event.box[0]
-        chip = {block.label.removesuffix("_i"): block._data for block in m.residents if block.label in ("m", "l", "O", "m_i", "l_i", "O_i")}
-        here = tile[0] <= row < tile[1]
-        on_chip = {name: data[row - tile[0]].tolist() for name, data in chip.items() if here and data is not None}
-        arrays = {name: m.arrays[name]._data for name in STATISTICS if name in m.arrays}
-        in_hbm = {name: data[row].tolist() for name, data in arrays.items() if data is not None and not np.isnan(data[row]).all()}
-        states.append((on_chip, in_hbm))
-
-    plan = make_plan(kernel, problem, SRAM, BLOCKS, None, {})
-    m: Machine = plan.machine("execute", [look])
-    plan.run(m, random_inputs(problem))
-    return states
-
-
-@pytest.mark.parametrize("row", [6, 15])
-@pytest.mark.parametrize("kernel", ["flash2", "flash"])
-def test_at_every_sampled_step_the_numbers_are_the_runs_and_sram_holds_at_most_m(open_page: Open, kernel: str, row: int) -> None:
-    picture = animate(kernel, SMALL, sram=SRAM)
-    page, rows = open_page(picture), picture.runs[0].steps.rows
-    choose(page, row)
-    events = [position for position, (kind, *_) in enumerate(rows, start=1) if KINDS[kind] != "compute"]
-    states = spied(kernel, SMALL, row)
-    assert len(events) == len(states)
-    places = [place for place, at in enumerate(events) if KINDS[rows[at - 1][0]] != "alloc"]  # where a block may be filled only later
-    chips = 0
-    for place in [*places[::-5], *places[2::7]]:
-        seek(page, events[place])
-        found, (on_chip, in_hbm) = told(page), states[place]
-        assert {name: values for name, values in found.chip.items() if name in STATISTICS} == on_chip
-        assert {name: values for name, values in found.memory.items() if name in STATISTICS} == in_hbm
-        assert found.sram["used"] == rows[events[place] - 1][3] <= found.sram["capacity"] == SRAM
-        chips += len(on_chip)
-    assert chips > 3
-    seek(page, len(rows))
-    output = simulate(kernel, SMALL, sram=SRAM, blocks=BLOCKS).output
-    assert output is not None
-    assert told(page).memory["O"] == output[row].tolist()
-
-
-def test_scrubbing_anywhere_shows_what_playing_there_shows(open_page: Open) -> None:
-    page = open_page(animate("flash", Attention(n=24, d=4)))
-    whole = "(state => JSON.stringify([state, [...state.traffic], [...state.contents], [...state.moves]]))(iosim.runs[0].state)"
-    steps = sorted(np.random.default_rng(0).choice(length(page), 12, replace=False).tolist())
-    played = {}
-    for position in steps:
-        page.evaluate(f"for (let at = iosim.position; at < {position}; at++) iosim.place(at + 1)")
-        played[position] = page.evaluate(whole)
-    for position in np.random.default_rng(1).permutation(steps).tolist():
-        seek(page, position)
-        assert page.evaluate(whole) == played[position]
-
-
 def test_an_overflow_is_told_and_no_step_has_more_than_the_peak(open_page: Open) -> None:
     plan = make_plan("standard", SMALL, 128, BLOCKS, None, {"reuse": "ideal"})
     page, counts = open_page(picture_of([plan])), plan.count()
     seek(page, length(page))
     assert page.locator(".overflow").inner_text() == f"{counts.overflow} too many"
-    assert told(page).sram["peak"] == counts.peak_sram == 128 + counts.overflow
+    assert told(page).sram["peak so far"] == counts.peak_sram == 128 + counts.overflow
 
 
 @pytest.mark.parametrize("beside", ["flash", Attention(n=16, d=4, causal=True)])
@@ -267,7 +194,7 @@ def test_two_runs_move_words_at_one_pace_to_their_exact_counts(open_page: Open, 
     other = simulate(*(("flash2", beside) if isinstance(beside, Attention) else (beside, SMALL)), sram=SRAM, blocks=BLOCKS)
     both = [simulate("flash2", SMALL, sram=SRAM, blocks=BLOCKS), other]
     ended = 0
-    for position in range(1, length(page), 7):
+    for position in range(1, length(page), 29):
         seek(page, position)
         both_told = [told(page, run) for run in (0, 1)]
         words = [sum(found.words["all"]) for found in both_told]
@@ -324,35 +251,11 @@ def test_in_a_notebook_it_plays_inside_its_frame(browser: Browser) -> None:
 
 def test_a_trace_is_shown_without_numbers_and_its_name_does_nothing(open_page: Open, tmp_path: Path) -> None:
     path = tmp_path / "<img src=x onerror=alert(1)>.jsonl"
-    path.write_text("".join(line(event) + "\n" for event in trace("flash", SMALL, sram=SRAM, blocks=BLOCKS)), encoding="utf-8")
+    with path.open("w", encoding="utf-8") as file:
+        write_lines(trace("flash", SMALL, sram=SRAM, blocks=BLOCKS), file)
     page = open_page(from_trace(str(path)))
     seek(page, length(page))
     assert page.locator("h1").inner_text() == path.name
     assert told(page).words == expected(simulate("flash", SMALL, sram=SRAM, blocks=BLOCKS))
     assert not page.locator(".listing").is_visible()
     assert not page.locator(".rowview").is_visible()
-
-
-def test_a_sampled_run_shows_the_rows_that_it_kept(open_page: Open) -> None:
-    problem = Attention(n=1024, d=64)
-    picture = animate("flash2", problem, blocks=(64, 64), sram=10**5)
-    page, stride = open_page(picture), picture.runs[0].pool.sample.stride
-    assert stride > 1
-    choose(page, 101)
-    row = int(page.locator(".chosen").input_value())
-    assert row % stride == 0
-    assert abs(row - 101) < stride
-    seek(page, length(page))
-    output = simulate("flash2", problem, sram=10**5, blocks=(64, 64)).output
-    assert output is not None
-    assert told(page).memory["O"] == output[row, :8].tolist()
-
-
-def test_a_row_written_in_pieces_is_shown_whole(open_page: Open) -> None:
-    problem = Attention(n=8, d=7)
-    page = open_page(animate("square-tiles", problem, blocks=(3, 3), sram=512))
-    choose(page, 5)
-    seek(page, length(page))
-    output = simulate("square-tiles", problem, blocks=(3, 3), sram=512).output
-    assert output is not None
-    assert told(page).memory["O"] == output[5].tolist()

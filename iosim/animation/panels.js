@@ -2,6 +2,7 @@
 const SIGNS = ["[", "]", "▼", "+", "▲", "▲", "ƒ"];
 const FIRST = ["m", "l", "O", "LSE"];
 const LEFT_OUT = new Set(["S", "P", "Q", "mask", "R", "one"]);
+const FEW = 8; // numbers of a row that are shown where all of them are not asked for
 const count = (number) => number.toLocaleString("en");
 const make = (tag, text = "", className = "") => Object.assign(document.createElement(tag), { textContent: text, className });
 
@@ -34,7 +35,6 @@ class Panels {
 
   counterRow(home, name) {
     const row = home.appendChild(make("tr"));
-    row.dataset.array = name;
     row.append(make("th", name), make("td", "", "reads"), make("td", "", "writes"), make("td"));
     row.firstChild.scope = "row";
     const bars = ["read", "written"].map((way) => row.lastChild.appendChild(make("i", "", `bar ${way}`)));
@@ -46,11 +46,12 @@ class Panels {
   buildRow() {
     const { run } = this, found = new Map();
     const quantity = (name) => (name.split("[")[1] ? name : name.replace(/_(i|acc|iy|ix)$/, ""));
+    const leftOut = (name) => LEFT_OUT.has(tensorOf(name)) && !name.startsWith("dQ");
     const put = (name) => found.set(quantity(name), found.get(quantity(name)) ?? { blocks: new Set(), arrays: [] }).get(quantity(name));
-    for (const array of run.arrays) if (!array.keys && !LEFT_OUT.has(tensorOf(array.name))) put(array.name).arrays.push(array);
+    for (const array of run.arrays) if (!array.keys && !leftOut(array.name)) put(array.name).arrays.push(array);
     for (const [kind, , thing] of run.steps) {
       const name = run.things[thing]?.[0];
-      if ((kind === LOAD || kind === ALLOC) && !LEFT_OUT.has(tensorOf(name)) && !/_j/.test(name) && !run.byName.get(name)?.keys) put(name).blocks.add(name);
+      if ((kind === LOAD || kind === ALLOC) && !leftOut(name) && !/_j/.test(name) && !run.byName.get(name)?.keys) put(name).blocks.add(name);
     }
     const place = (name) => (FIRST.indexOf(name) + 1 || FIRST.length + 1);
     const body = this.part("row").querySelector("tbody");
@@ -58,11 +59,13 @@ class Panels {
     const chosen = this.part("chosen");
     Object.assign(chosen, { max: run.rows - 1, step: run.stride, value: this.row });
     this.part("rowview").hidden = !run.numbers.length;
+    this.part("wide").hidden = !this.quantities.some(({ arrays }) => arrays.some((array) => array.width > FEW));
+    const rows = run.stride > 1 ? `every ${run.stride} rows one` : "all rows", columns = run.cols < Infinity ? `the first ${run.cols} columns` : "all columns";
+    this.part("kept").textContent = run.stride > 1 || run.cols < Infinity ? `; kept of a run this large: ${rows}, ${columns}` : "";
   }
 
   quantityRow(body, name, { blocks, arrays }) {
     const row = body.appendChild(make("tr"));
-    row.dataset.quantity = name;
     row.append(make("th", name), make("td", "", "chip"), make("td", "", "memory"));
     row.firstChild.scope = "row";
     return { row, blocks, arrays, chip: row.children[1], memory: row.children[2] };
@@ -146,12 +149,13 @@ class Panels {
 
   showRow(state) {
     if (!this.run.numbers.length) return;
+    const most = this.part("all").checked ? Infinity : FEW;
     const covers = state.residents.filter((block) => !block.keys && block.top <= this.row && this.row < block.bottom);
     for (const { row, blocks, arrays, chip, memory } of this.quantities) {
       const block = covers.findLast((one) => blocks.has(one.name));
-      fillCell(chip, block ? this.run.rowOf(block, this.row) : null);
+      fillCell(chip, block ? this.run.rowOf(block, this.row, most) : null, block?.right - block?.left);
       const array = arrays.findLast((one) => this.run.state.traffic.get(one.name).writes || one.kind === "input") ?? arrays[0];
-      fillCell(memory, array ? this.run.rowOfArray(state, array, this.row) : null);
+      fillCell(memory, array ? this.run.rowOfArray(state, array, this.row, most) : null, array?.cols);
       row.classList.toggle("now", block !== undefined && block.since === state.position);
     }
     this.part("where").textContent = covers.length ? "is on chip" : "is not on chip";
@@ -160,16 +164,16 @@ class Panels {
 
 const holds = (state) => state.residents.map((block) => block.name).join(", ") || "nothing";
 
-// Numbers of a row; all their digits are in data-values.
-function fillCell(cell, values) {
-  const written = values !== null && !values.every(Number.isNaN);
-  cell.textContent = values === null ? "–" : written ? [...values].map(four).join("  ") : "not written yet";
-  if (written) cell.dataset.values = JSON.stringify([...values].map(String));
-  else delete cell.dataset.values;
+// Numbers of a row, and of how many they are the first; a pointer that rests on them sees all their digits.
+function fillCell(cell, values, all) {
+  const written = values !== null && !values.every(Number.isNaN), cut = values !== null && values.length < all;
+  const shown = () => `${[...values].map(four).join("  ")}${cut ? ` …\u00a0${values.length}\u00a0of\u00a0${all}` : ""}`;
+  cell.textContent = values === null ? "–" : written ? shown() : "not written yet";
+  cell.title = written ? [...values].join("  ") : "";
 }
 
 function four(value) {
   if (!Number.isFinite(value)) return brief(value);
   const size = Math.abs(value);
-  return (size >= 1e4 || (size > 0 && size < 1e-3) ? value.toExponential(2) : value.toFixed(size < 10 ? 3 : 1)).replace("-", "−");
+  return (size >= 1e4 || (size > 0 && size < 1e-3) ? value.toExponential(2) : value.toFixed(size < 10 ? 3 : 1)).replaceAll("-", "−");
 }

@@ -39,7 +39,8 @@ class Player {
     at("scrub").oninput = () => this.seek(Number(at("scrub").value));
     for (const panel of this.panels) {
       panel.part("chosen").onchange = (event) => this.choose(Number(event.target.value));
-      panel.part("follow").onchange = (event) => this.follow(event.target.checked);
+      panel.part("follow").onchange = (event) => this.tick("follow", event.target.checked);
+      panel.part("all").onchange = (event) => this.tick("all", event.target.checked);
     }
     document.addEventListener("keydown", (event) => this.key(event));
     new ResizeObserver(() => this.resize()).observe(at("runs"));
@@ -84,9 +85,10 @@ class Player {
     for (const panel of this.panels) panel.choose(row);
   }
 
-  follow(checked) {
+  // A tick that is set at one run is set at all.
+  tick(name, checked) {
     for (const panel of this.panels) {
-      panel.part("follow").checked = checked;
+      panel.part(name).checked = checked;
       panel.show();
     }
   }

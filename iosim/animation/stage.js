@@ -1,14 +1,11 @@
 // The picture: HBM above, SRAM below, tiles between them. Lengths are CSS pixels.
 const HUES = { Q: "#56b4e9", K: "#e69f00", V: "#009e73", O: "#d55e00", S: "#cc79a7", P: "#cc79a7", l: "#f0e442", m: "#5b7fd6" };
 const OTHER = "#9aa3ad";
+const INK = "#111"; // on any of these hues, whatever the page's own ink
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 const PAD = 12, GAP = 14, TITLE = 20, STRIP = 46, BUS = 34;
 
 const hueOf = (name) => HUES[tensorOf(name)] ?? OTHER;
-const inkOn = (hue) => {
-  const [r, g, b] = [1, 3, 5].map((at) => parseInt(hue.slice(at, at + 2), 16));
-  return 0.3 * r + 0.59 * g + 0.11 * b > 125 ? "#111" : "#fff";
-};
 const between = (a, b, t) => a + (b - a) * t;
 const eased = (t) => (t < 0.5 ? 4 * t * t * t : 1 - (2 - 2 * t) ** 3 / 2);
 const clamp = (low, value, high) => Math.min(high, Math.max(low, value));
@@ -49,10 +46,11 @@ class Stage {
     this.height += GAP + STRIP + 2;
   }
 
-  // Arrays in one line, smaller if need be, else in several lines.
+  // Arrays in as few lines as can be, and then as large as can be.
   layOutHbm(top, width) {
-    const sizes = [1, 0.85, 0.7, 0.55].map((factor) => this.arrayBoxes(top, width, factor));
-    const { boxes, end } = sizes.find((size) => size.lines === 1) ?? sizes[0];
+    const sizes = [1, 0.85, 0.7, 0.55, 0.4].map((factor) => this.arrayBoxes(top, width, factor));
+    const fewest = Math.min(...sizes.map((size) => size.lines));
+    const { boxes, end } = sizes.find((size) => size.lines === fewest);
     this.run.arrays.forEach((array, place) => (array.box = boxes[place]));
     return end;
   }
@@ -62,7 +60,7 @@ class Stage {
     const down = factor * Math.min(12, (this.width < 480 ? 132 : 176) / tallest);
     let x = PAD, y = top, high = 0, lines = 1;
     const boxes = this.run.arrays.map((array) => {
-      const w = clamp(12, array.cols * clamp(1.5 * factor, down, 12), Math.min(width - 2 * PAD, 190)), h = Math.max(4, array.rows * down);
+      const w = clamp(12, array.cols * clamp(6 * factor, down, 12), Math.min(width - 2 * PAD, 190 * factor)), h = Math.max(4, array.rows * down);
       const slot = Math.max(w, 8.5 * array.name.length);
       if (x > PAD && x + slot > width - PAD) [x, y, high, lines] = [PAD, y + high + 8, 0, lines + 1];
       const box = { x: x + (slot - w) / 2, y: y + 16, w, h };
@@ -78,8 +76,8 @@ class Stage {
     const all = Math.max(capacity, final.peak);
     const least = this.widthOfCell();
     this.each = least * Math.ceil(all / 1024 / least);
-    const cells = Math.ceil(all / this.each), across = cells <= 256 ? 16 : 32;
-    const size = Math.min(38, (width - 2 * PAD) / across), tall = Math.min(size, cells <= 256 ? 28 : 15);
+    const cells = Math.ceil(all / this.each), across = cells <= 256 ? 16 : cells <= 512 ? 32 : 64;
+    const size = Math.min(38, (width - 2 * PAD) / across), tall = cells <= 256 ? Math.min(size, 28) : 13;
     const down = Math.ceil(cells / across);
     this.grid = { x: (width - across * size) / 2, y: top + TITLE + PAD, across, down, cells, w: size, h: tall };
     this.sram = { x: 0, y: top, w: width, h: TITLE + PAD * 2 + down * tall };
@@ -128,7 +126,8 @@ class Stage {
   sramTitle(state) {
     const { capacity, unit } = this.run;
     const each = this.each > 1 ? `, a cell is ${this.each} ${unit}` : "";
-    return `SRAM: ${state.sram.toLocaleString("en")} of ${capacity.toLocaleString("en")} ${unit}${each}`;
+    const beyond = state.sram > capacity ? `, ${count(state.sram - capacity)} too many` : "";
+    return `SRAM: ${count(state.sram)} of ${count(capacity)} ${unit}${beyond}${each}`;
   }
 
   zone(box, title, ground) {
@@ -170,7 +169,7 @@ class Stage {
     c.globalAlpha = 1;
     c.fillStyle = hue;
     for (const block of state.residents) if (block.loaded && block.name === array.name) this.fill(this.region(array, block.top, block.bottom, block.left, block.right));
-    this.drawEdges(array, moves, wide);
+    this.drawEdges(array, moves, wide, state);
     c.strokeStyle = this.ink;
     c.lineWidth = 1;
     c.strokeRect(box.x, box.y, box.w, box.h);
@@ -178,7 +177,7 @@ class Stage {
 
   fill({ x, y, w, h }) { this.context.fillRect(x, y, w, h); }
 
-  drawEdges(array, moves, wide) {
+  drawEdges(array, moves, wide, state) {
     const c = this.context;
     c.strokeStyle = this.soft;
     c.lineWidth = 0.6;
@@ -187,11 +186,13 @@ class Stage {
     for (const edge of array.acrosses) { const x = array.box.x + (edge / array.cols) * array.box.w; c.moveTo(x, array.box.y); c.lineTo(x, array.box.y + array.box.h); }
     if (array.tiles <= 512) c.stroke();
     if (array.box.h / (array.downs.length - 1) < 12 || array.box.w / wide < 11) return;
+    const here = state.residents.filter((block) => block.loaded && block.name === array.name);
     for (let tile = 0; tile < array.tiles; tile++) {
       const times = moves.read[tile] + moves.written[tile], row = Math.floor(tile / wide), col = tile % wide;
       if (!times) continue;
-      const part = this.region(array, array.downs[row], array.downs[row + 1], array.acrosses[col], array.acrosses[col + 1]);
-      this.text(String(times), part.x + part.w / 2, part.y + part.h / 2 + 4, times > 9 && part.w < 16 ? 9 : 11, this.ink, "600", "center");
+      const [top, left] = [array.downs[row], array.acrosses[col]], part = this.region(array, top, array.downs[row + 1], left, array.acrosses[col + 1]);
+      const solid = here.some((block) => block.top <= top && top < block.bottom && block.left <= left && left < block.right);
+      this.text(String(times), part.x + part.w / 2, part.y + part.h / 2 + 4, times > 9 && part.w < 16 ? 9 : 11, solid ? INK : this.ink, "600", "center");
     }
   }
 
@@ -241,7 +242,7 @@ class Stage {
     for (let at = first; at < stop; at++) this.fill(this.cell(at));
     const touched = block.since === state.position && state.position > 0;
     this.outline(first, stop, touched ? 3 : 1.2);
-    this.drawContents(block, first, stop, inkOn(hue), touched);
+    this.drawContents(block, first, stop);
     c.globalAlpha = 1;
   }
 
@@ -260,18 +261,18 @@ class Stage {
     c.stroke();
   }
 
-  drawContents(block, first, stop, ink, touched) {
+  drawContents(block, first, stop) {
     const { w, h } = this.cell(first), { run } = this;
     const shown = block.cost === this.each * block.words && run.stride === 1 && run.cols === Infinity && block.at >= 0 && w >= 30 && h >= 24;
     if (shown)
       for (let at = first; at < stop; at++) {
         const cell = this.cell(at);
-        this.text(brief(run.numbers[block.at + at - first]), cell.x + w / 2, cell.y + h - 5, 9.5, ink, "400", "center");
+        this.text(brief(run.numbers[block.at + at - first]), cell.x + w / 2, cell.y + h - 5, 9.5, INK, "400", "center");
       }
     const { x, y } = this.cell(first);
     const room = Math.min(stop - first, this.grid.across - (first % this.grid.across)) * w;
     const size = shown ? 9.5 : Math.min(12, h - 3);
-    if (size >= 7) this.text(label(block.name, room, size), x + 3, y + (shown ? 10 : h / 2 + size * 0.36), size, ink, "700");
+    if (size >= 7) this.text(label(block.name, room, size), x + 3, y + (shown ? 10 : h / 2 + size * 0.36), size, INK, "700");
   }
 
   drawCapacity(inside) {
@@ -290,7 +291,7 @@ class Stage {
     this.text("tiles of query-key pairs", map.titleX, map.titleY + 15, 12, this.ink, "600");
     this.text("keys →", map.x, map.y - 5, 10.5, this.soft);
     c.save();
-    c.translate(map.x - 6, map.y);
+    c.translate(map.x - 13, map.y);
     c.rotate(Math.PI / 2);
     this.text("queries →", 0, 0, 10.5, this.soft);
     c.restore();
@@ -312,7 +313,7 @@ class Stage {
     const { map } = this;
     for (let place = 0; place < down * across; place++) {
       const x = map.x + (place % across) * map.side, y = map.y + Math.floor(place / across) * map.side;
-      if (state.visits[place]) this.text(String(state.visits[place]), x + map.side / 2, y + map.side / 2 + 4, 11, "#111", "600", "center");
+      if (state.visits[place]) this.text(String(state.visits[place]), x + map.side / 2, y + map.side / 2 + 4, 11, INK, "600", "center");
     }
   }
 
@@ -372,7 +373,7 @@ class Stage {
     c.globalAlpha = 1;
     c.strokeRect(box.x, box.y, box.w, box.h);
     const sign = `${this.step[0] === LOAD ? "▼" : "▲"} ${name}`, inside = box.w > 12 * sign.length;
-    const [x, ink, align] = inside ? [box.x + box.w / 2, inkOn(hueOf(name)), "center"] : [box.x + box.w + 4, this.ink, "left"];
+    const [x, ink, align] = inside ? [box.x + box.w / 2, INK, "center"] : [box.x + box.w + 4, this.ink, "left"];
     this.text(sign, x, box.y + box.h / 2 + 4, 12, ink, "700", align);
   }
 
@@ -391,7 +392,7 @@ function brief(value) {
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   const size = Math.abs(value);
   const text = size >= 1000 || (size > 0 && size < 0.005) ? value.toExponential(0).replace("e+", "e") : value.toFixed(size < 10 ? 2 : size < 100 ? 1 : 0);
-  return text.replace("-", "−");
+  return text.replaceAll("-", "−");
 }
 
 // A name as far as it has room.

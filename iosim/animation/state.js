@@ -118,19 +118,19 @@ class Run {
     };
   }
 
-  // Up to eight elements of a row of a block on chip; null where they are not kept.
-  rowOf(block, row) {
+  // The first elements of a row of a block on chip, as many as are kept, at most ``most``; null where none are.
+  rowOf(block, row, most) {
     if (block.at < 0 || block.top < 0 || row % this.stride) return null;
     const width = Math.min(this.cols, block.right - block.left);
     const first = Math.ceil(block.top / this.stride);
     const from = block.at + (row / this.stride - first) * width;
-    return this.numbers.subarray(from, from + Math.min(8, width));
+    return this.numbers.subarray(from, from + Math.min(most, width));
   }
 
-  rowOfArray(state, array, row) {
+  rowOfArray(state, array, row, most) {
     if (row % this.stride || row >= array.rows || !state.contents.get(array.name).length) return null;
     const from = (row / this.stride) * array.width;
-    return state.contents.get(array.name).subarray(from, from + Math.min(8, array.width));
+    return state.contents.get(array.name).subarray(from, from + Math.min(most, array.width));
   }
 }
 
