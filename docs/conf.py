@@ -18,12 +18,19 @@ author = "The iosim authors"
 project_copyright = author
 release = version = iosim.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinxcontrib.bibtex", "iosim_docs"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinxcontrib.bibtex", "iosim_docs"]
 exclude_patterns = ["_build", "_ext", "examples"]
 nitpicky = True
 
 myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 4
+# Notebooks are run, each in a kernel of its own, whenever their page is made; what a cell must not do stops the build.
+nb_execution_mode = "force"
+nb_execution_timeout = 60
+nb_execution_raise_on_error = True
+nb_output_stderr = "warn"
+nb_merge_streams = True
+nb_ipywidgets_js = {}  # widgets would load scripts from elsewhere; iosim_docs.notebooks leaves them out
 bibtex_bibfiles = ["references.bib"]
 bibtex_default_style = "unsrt"
 
@@ -56,5 +63,5 @@ html_copy_source = False
 html_show_sphinx = False
 mathjax_path = "tex-svg.js"
 # The menu offers to load more from the network; the script of version 3 is what the package has.
-mathjax3_config = {"options": {"enableMenu": False}}
+mathjax3_config = {"options": {"enableMenu": False}, "svg": {"scale": 0.9}}
 mathjax4_config = None

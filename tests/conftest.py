@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Generator
+import shutil
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page, Route
+
+    from iosim import MovingPicture
 
 # Read when NumPy and matplotlib load, which is after this file; subprocesses inherit them. Many threads slow small products down.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 os.environ["MPLBACKEND"] = "Agg"
 os.environ.pop("COLUMNS", None)  # pages then have the width that they have in a file; workers are given their terminal's
+
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--disable-dev-shm-usage",
+]  # fmt: skip
 
 # In CI the same commit gives the same verdict; elsewhere every run looks at new examples.
 _IN_CI = bool(os.environ.get("CI"))
@@ -89,3 +100,56 @@ def refused(called: Callable[[str], tuple[int, str, str]]) -> Callable[[str], st
         return err
 
     return complaint
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A Chromium that is installed already; the tests are skipped where there is none."""
+    api = pytest.importorskip("playwright.sync_api", reason='needs Playwright: pip install "iosim[browser]"')
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("needs Chromium: apt-get install chromium")
+    with api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
+    """Open a picture's page; when the test ends, nothing may have been asked for but that file, nor any error told.
+
+    ``script`` runs before those of the page.
+    """
+    contexts: list[BrowserContext] = []
+    asked: list[str] = []
+    errors: list[str] = []
+
+    def opened(picture: MovingPicture, width: int = 1280, height: int = 900, script: str = "", **settings: Any) -> Page:
+        path = tmp_path / f"page{len(contexts)}.html"
+        picture.save(path)
+        context = browser.new_context(viewport={"width": width, "height": height}, **settings)
+        contexts.append(context)
+
+        def only_the_page(route: Route) -> None:
+            if route.request.url == path.as_uri():
+                route.continue_()
+            else:
+                route.abort()
+
+        context.route("**/*", only_the_page)
+        if script:
+            context.add_init_script(script)
+        page = context.new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda message: errors.append(message.text))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(path.as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    pages = [(tmp_path / f"page{place}.html").as_uri() for place in range(len(contexts))]
+    assert [url for url in asked if not url.startswith("data:")] == pages
+    assert errors == []

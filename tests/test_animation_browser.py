@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from iosim import Attention, MovingPicture, animate, simulate
+from iosim import Attention, animate, simulate
 from iosim.animation import from_trace
 from iosim.animation.moving import picture as picture_of
 from iosim.plan import make_plan
@@ -18,63 +17,11 @@ from iosim.report import Report
 from iosim.trace import trace, write_lines
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page, Route
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
-    "--disable-sync", "--disable-dev-shm-usage",
-]  # fmt: skip
 SMALL, BLOCKS, SRAM = Attention(n=16, d=4), (4, 4), 128
 Open = Callable[..., "Page"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """A Chromium that is installed already; the tests are skipped where there is none."""
-    api = pytest.importorskip("playwright.sync_api", reason='needs Playwright: pip install "iosim[browser]"')
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("needs Chromium: apt-get install chromium")
-    with api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield opened
-        opened.close()
-
-
-@pytest.fixture
-def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Open a picture's page from a file; when the test ends, nothing may have been asked for but that file, nor any error told."""
-    contexts: list[BrowserContext] = []
-    asked: list[str] = []
-    errors: list[str] = []
-
-    def opened(picture: MovingPicture, width: int = 1280, height: int = 900, **settings: Any) -> Page:
-        path = tmp_path / f"page{len(contexts)}.html"
-        picture.save(path)
-        context = browser.new_context(viewport={"width": width, "height": height}, **settings)
-        contexts.append(context)
-
-        def only_the_page(route: Route) -> None:
-            if route.request.url == path.as_uri():
-                route.continue_()
-            else:
-                route.abort()
-
-        context.route("**/*", only_the_page)
-        page = context.new_page()
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("console", lambda message: errors.append(message.text))
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(path.as_uri())
-        return page
-
-    yield opened
-    for context in contexts:
-        context.close()
-    pages = [(tmp_path / f"page{place}.html").as_uri() for place in range(len(contexts))]
-    assert [url for url in asked if not url.startswith("data:")] == pages
-    assert errors == []
 
 
 TOLD = """run => {

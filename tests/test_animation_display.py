@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from math import ceil, inf, isfinite, isnan
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,13 +24,9 @@ from iosim.memory import Machine
 from iosim.plan import make_plan
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page, Route
+    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
-    "--disable-sync", "--disable-dev-shm-usage",
-]  # fmt: skip
 SMALL, BLOCKS, SRAM = Attention(n=16, d=4), (4, 4), 128
 MOVES = ("load", "store", "init")
 SIGNS = dict(zip(KINDS, "[]▼+▲▲ƒ", strict=True))
@@ -99,54 +93,10 @@ SEEN = """deeds => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """A Chromium that is installed already; the tests are skipped where there is none."""
-    api = pytest.importorskip("playwright.sync_api", reason='needs Playwright: pip install "iosim[browser]"')
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("needs Chromium: apt-get install chromium")
-    with api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield opened
-        opened.close()
-
-
 @pytest.fixture
-def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Open a picture's page, its canvases spied on; when the test ends, nothing else was asked for and no error was told."""
-    contexts: list[BrowserContext] = []
-    asked: list[str] = []
-    errors: list[str] = []
-
-    def opened(picture: MovingPicture, width: int = 1280, height: int = 900, **settings: Any) -> Page:
-        path = tmp_path / f"page{len(contexts)}.html"
-        picture.save(path)
-        context = browser.new_context(viewport={"width": width, "height": height}, **settings)
-        contexts.append(context)
-
-        def only_the_page(route: Route) -> None:
-            if route.request.url == path.as_uri():
-                route.continue_()
-            else:
-                route.abort()
-
-        context.route("**/*", only_the_page)
-        context.add_init_script(f"{{{SPY}}}")
-        page = context.new_page()
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("console", lambda message: errors.append(message.text))
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(path.as_uri())
-        return page
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert [url for url in asked if not url.startswith("data:")] == [
-        (tmp_path / f"page{place}.html").as_uri() for place in range(len(contexts))
-    ]
-    assert errors == []
+def open_page(open_page: Open) -> Open:
+    """Open a picture's page, its canvases spied on."""
+    return partial(open_page, script=f"{{{SPY}}}")
 
 
 # What the run did, from its steps alone.

@@ -6,6 +6,7 @@ import contextlib
 import doctest
 import importlib
 import io
+import json
 import os
 import re
 import shutil
@@ -15,7 +16,8 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+from unittest.mock import patch
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -23,18 +25,17 @@ import pytest
 from iosim import KERNELS
 from iosim.cli.group import COMMANDS
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 DOCS = Path(__file__).parents[1] / "docs"
 EXAMPLES = DOCS / "examples"
 REGISTRIES = {"kernels": tuple(KERNELS), "commands": tuple(COMMANDS)}
 PRINTING = sorted(path for path in [*EXAMPLES.rglob("*.py"), *EXAMPLES.rglob("*.console")] if path.parent.name != "figures")
 DRAWING = sorted(EXAMPLES.glob("figures/*.py"))
 PAGES = sorted(DOCS.glob("*.md"))
-BUILDERS = ("sphinx", "furo", "myst_parser", "sphinxcontrib.bibtex", "sphinx-mathjax-offline")
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
-    "--disable-sync", "--disable-dev-shm-usage",
-)  # fmt: skip
+NOTEBOOKS = sorted((DOCS.parent / "notebooks").glob("[0-9]*.ipynb"))
+BUILDERS = ("sphinx", "furo", "myst_nb", "sphinxcontrib.bibtex", "sphinx-mathjax-offline")
 PHONE = 390
 
 
@@ -105,10 +106,11 @@ def test_the_usage_of_a_command_is_its_help(name: str) -> None:
 
 
 def test_the_examples_in_the_package_of_the_site() -> None:
-    from iosim_docs import kernels
+    from iosim_docs import kernels, notebooks
 
-    found = doctest.testmod(kernels)
-    assert (found.attempted, found.failed) == (1, 0)
+    for module in (kernels, notebooks):
+        found = doctest.testmod(module)
+        assert (found.attempted, found.failed) == (1, 0)
 
 
 @pytest.mark.parametrize("example", PRINTING, ids=name_of)
@@ -154,14 +156,6 @@ def test_python_on_a_page_runs(page: Path) -> None:
                 exec(compile(code, str(page), "exec"), {"__name__": page.stem})
 
 
-def test_numbers_of_the_paper_page_are_those_it_shows(docs: Path) -> None:
-    shown = (EXAMPLES / "paper.console").read_text()
-    prose = re.sub(r"```.*?```", "", (docs / "paper.md").read_text(), flags=re.DOTALL)
-    numbers = re.findall(r"1,268|\b77\b|40\.3|18 N|12 N d|4\.4 |33 N d|21 %|15 %|28 of", prose)
-    assert len(set(numbers)) == 10
-    assert [number for number in numbers if number.replace("²", "^2").strip() not in shown] == []
-
-
 def test_every_notebook_is_listed(source_tree: Path) -> None:
     from iosim_docs import notebooks
 
@@ -170,6 +164,73 @@ def test_every_notebook_is_listed(source_tree: Path) -> None:
     text = notebooks.listed(source_tree / "notebooks")
     assert all(f"notebooks/{path.stem}.ipynb" in text for path in found)
     assert all(title[0].isdigit() and question.endswith("?") for title, question in map(notebooks.head, found) if "?" in question)
+
+
+FIRST = {"cell_type": "markdown", "metadata": {}, "source": ["# 1 Why?\n", "[bounds](../docs/bounds.md#masks), [next](02_b.ipynb)"]}
+SECOND = {"cell_type": "code", "metadata": {"tags": ["check"]}, "outputs": [], "source": ["assert True"]}
+NOTEBOOK = {"cells": [FIRST, SECOND]}
+
+
+def test_the_copy_of_a_notebook_leads_to_the_pages_and_has_no_widgets(tmp_path: Path) -> None:
+    from iosim_docs import notebooks
+
+    folder, target = tmp_path / "notebooks", tmp_path / "docs"
+    folder.mkdir()
+    (folder / "01_a.py").touch()
+    (folder / "01_a.ipynb").write_text(json.dumps(NOTEBOOK))
+    notebooks.copy(folder, target)
+    plain, prose, code = json.loads((target / "01_a.ipynb").read_text())["cells"]
+    assert plain["metadata"]["tags"] == ["remove-cell"]
+    with patch.dict(sys.modules):
+        exec(plain["source"], {})
+        with pytest.raises(ImportError):
+            importlib.import_module("ipywidgets")
+    assert "[bounds](../bounds.md#masks), [next](02_b.ipynb)" in prose["source"]
+    assert code["metadata"] == {"tags": ["check"], "mystnb": {"image": {"alt": "The picture that this code draws: 1 Why?"}}}
+
+
+def test_a_copy_is_made_anew_when_its_notebook_changes_and_only_then(tmp_path: Path) -> None:
+    from iosim_docs import notebooks
+
+    (tmp_path / "01_a.py").touch()
+    (tmp_path / "01_a.ipynb").write_text(json.dumps(NOTEBOOK))
+    target = tmp_path / "docs"
+    notebooks.copy(tmp_path, target)
+    (target / "02_gone.ipynb").touch()
+    os.utime(target / "01_a.ipynb", (1, 1))
+    notebooks.copy(tmp_path, target)
+    assert [path.name for path in target.iterdir()] == ["01_a.ipynb"]
+    assert (target / "01_a.ipynb").stat().st_mtime == 1  # so that Sphinx does not run it again
+    (tmp_path / "01_a.ipynb").write_text(json.dumps(NOTEBOOK).replace("Why", "How"))
+    notebooks.copy(tmp_path, target)
+    assert "1 How?" in (target / "01_a.ipynb").read_text()
+
+
+SYMBOLS = ("Q", "K", "V", "O", "S", "P", "D", "N", "N_q", "N_k", "d", "d_v", "l", "m", "LSE", "M", "Br", "Bc", "T_r", "T_c", "Θ")
+TERMS = (
+    "word", "byte", "flop", "bandwidth", "arithmetic intensity", "machine balance", "roofline", "HBM", "SRAM", "SM", "tile", "kernel",
+    "lower bound", "closed form",
+)  # fmt: skip
+
+
+def test_the_glossary_has_every_symbol(docs: Path) -> None:
+    entries = (docs / "glossary.md").read_text(encoding="utf-8").split("```{glossary}\n")[1].removesuffix("```\n").split("\n\n")
+    terms = [line for entry in entries for line in entry.splitlines() if not line.startswith("  ")]
+    assert {*SYMBOLS, *TERMS} <= set(terms)
+    assert len(terms) == len(set(terms))
+    assert all(entry.splitlines()[-1].startswith("  ") for entry in entries)
+
+
+def names_a_file(text: str) -> bool:
+    """Whether a reader of the site would be shown the name of one of its sources."""
+    return re.fullmatch(r"\S+\.(md|ipynb)(#\S*)?", text.strip()) is not None
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=name_of)
+def test_a_link_says_where_it_leads(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    assert [text for text in re.findall(r"\[([^\[\]]*)\]\(", prose) if names_a_file(text.strip("`*"))] == []
+    assert [target for target in re.findall(r"\]\(([^)#\s]+)", prose) if ":" not in target and not (page.parent / target).exists()] == []
 
 
 # The built site.
@@ -183,16 +244,31 @@ class Link(NamedTuple):
 
 
 class Reader(HTMLParser):
-    """The links and the anchors of one page."""
+    """The links with their texts, the anchors and the pictures' descriptions of one page."""
+
+    inside = False
 
     def __init__(self, page: Path) -> None:
         super().__init__()
         self.links: list[Link] = []
         self.anchors: set[str] = set()
+        self.pictures: list[str | None] = []
+        self.texts: list[str] = []
         self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_data(self, data: str) -> None:
+        if self.inside:
+            self.texts[-1] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = self.inside and tag != "a"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
+        self.pictures += [given.get("alt")] * (tag == "img")
+        if tag == "a":
+            self.inside = True
+            self.texts.append("")
         self.anchors |= {value for name in ("id", "name") if (value := given.get(name))}
         for name in ("href", "src", "data", "poster"):
             if value := given.get(name):
@@ -223,8 +299,30 @@ def installed(name: str) -> bool:
 @pytest.mark.docs
 def test_the_site_has_every_page(site: Path) -> None:
     sources = {path.relative_to(DOCS).with_suffix("") for path in DOCS.rglob("*.md") if "_build" not in path.parts}
+    sources |= {Path("notebooks", path.stem) for path in NOTEBOOKS}
     assert {path for path in sources if not (site / path).with_suffix(".html").exists()} == set()
     assert {f"{name}.html" for name in KERNELS} == {path.name for path in (site / "_static" / "moving").iterdir()}
+
+
+@pytest.mark.docs
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: str(path.stem))
+def test_a_notebook_is_shown_as_it_ran(site: Path, notebook: Path) -> None:
+    page = site / "notebooks" / f"{notebook.stem}.html"
+    text, cells = page.read_text(encoding="utf-8"), json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert text.count("cell_input docutils") == len(code)
+    assert text.count("cell_output docutils") >= sum(re.search(r"^print\(", each, re.MULTILINE) is not None for each in code) > 0
+    assert text.count("jupyter-widget") == text.count("widget-view") == text.count("Traceback") == 0
+    drawn = [alt for alt in Reader(page).pictures if alt and alt.startswith("The picture that this code draws")]
+    assert drawn
+    assert "sys.modules" not in text
+
+
+@pytest.mark.docs
+def test_links_and_pictures_have_words(site: Path) -> None:
+    pages = {path.relative_to(site): Reader(path) for path in site.rglob("*.html") if "_static" not in path.parts}
+    assert [f"{page}: {text}" for page, reader in pages.items() for text in reader.texts if names_a_file(text)] == []
+    assert [str(page) for page, reader in pages.items() if not all(reader.pictures)] == []
 
 
 @pytest.mark.docs
@@ -263,23 +361,16 @@ def is_away(target: str) -> bool:
 
 @pytest.mark.docs
 @pytest.mark.browser
-def test_no_page_asks_the_network_and_all_can_be_read(site: Path) -> None:
+def test_no_page_asks_the_network_and_all_can_be_read(site: Path, browser: Browser) -> None:
     """Chromium over every page, at phone width: no request but for files, no complaint, formulas set, images there, nothing cut off."""
-    api = pytest.importorskip("playwright.sync_api", reason="Playwright is in the extra browser")
-    chromium = next((found for name in CHROMIUM if (found := shutil.which(name))), None)
-    if chromium is None:
-        pytest.skip(f"there is no Chromium on the PATH: looked for {', '.join(CHROMIUM)}")
     pages = sorted(site.rglob("*.html"))
-    with api.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=chromium, args=list(FLAGS))
-        tab = browser.new_page(viewport={"width": PHONE, "height": 800})
-        asked: list[str] = []
-        said: list[str] = []
-        tab.on("request", lambda request: asked.append(request.url))
-        tab.on("console", lambda message: said.append(f"{tab.url}: {message.text}") if message.type in ("error", "warning") else None)
-        tab.on("pageerror", lambda error: said.append(f"{tab.url}: {error}"))
-        faults = [f"{page.relative_to(site)}: {fault}" for page in pages for fault in looked_at(tab, page)]
-        browser.close()
+    tab = browser.new_page(viewport={"width": PHONE, "height": 800})
+    asked: list[str] = []
+    said: list[str] = []
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.on("console", lambda message: said.append(f"{tab.url}: {message.text}") if message.type in ("error", "warning") else None)
+    tab.on("pageerror", lambda error: said.append(f"{tab.url}: {error}"))
+    faults = [f"{page.relative_to(site)}: {fault}" for page in pages for fault in looked_at(tab, page)]
     assert len(asked) > len(pages)
     away = [url for url in asked if urlsplit(url).scheme not in ("file", "data", "blob", "about")]
     assert (away, said, faults) == ([], [], [])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"]
 FRAMES = """speed => new Promise(done => {
   document.getElementById("speed").value = speed;
   iosim.seek(0);
@@ -34,18 +32,6 @@ DRAWN = """() => Array.from({length: 240}, (_, at) => {
 })"""
 OPENED = "performance.getEntriesByType('navigation')[0].loadEventEnd"
 Figure = Callable[[str, float, str], None]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    api = pytest.importorskip("playwright.sync_api", reason='needs Playwright: pip install "iosim[browser]"')
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("needs Chromium: apt-get install chromium")
-    with api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield opened
-        opened.close()
 
 
 def page_of(browser: Browser, folder: Path, picture: MovingPicture) -> Page:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,12 +11,13 @@ if TYPE_CHECKING:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Give Sphinx the directives, and three rules for docstrings."""
-    from iosim_docs import directives, late, names
+    """Give Sphinx the directives, the notebooks, and three rules for docstrings."""
+    from iosim_docs import directives, kernels, late, names, notebooks
 
     late.load()
     for name, directive in directives.DIRECTIVES.items():
         app.add_directive(name, directive)
+    notebooks.copy(kernels.ROOT / notebooks.FOLDER, Path(app.srcdir) / notebooks.FOLDER)
     app.connect("missing-reference", names.find)
     app.connect("doctree-read", names.no_builtins)
     app.connect("autodoc-process-docstring", names.plain_bars)

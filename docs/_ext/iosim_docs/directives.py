@@ -13,8 +13,14 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import OptionSpec
 
 from iosim import animate
+from iosim.animation.moving import SIDE, SMALL
 from iosim.plots import write
 from iosim_docs import commands, golden, kernels, notebooks
+
+LEAD = (
+    f"The counted run of {SMALL.n} queries and keys with d = {SMALL.d}, in blocks of {SIDE[0]} x {SIDE[1]}: "
+    "what you see are its events, and its numbers are its counts."
+)
 
 
 class Made(SphinxDirective):
@@ -90,7 +96,8 @@ class Drawn(Made):
         shown = os.path.relpath(place, Path(self.env.doc2path(self.env.docname)).parent)
         says = " ".join(self.content)
         script = [] if "alone" in self.options else ["", self.included(example, "python")]
-        return "\n".join([f"```{{image}} {shown}", f":alt: {says}", "```", "", f"*{says}*", *script])
+        image = ["````{container} drawn", f"```{{image}} {shown}", f":alt: {says}", "```", "````"]
+        return "\n".join([*image, "", f"*{says}*", *script])
 
 
 class Picture(SphinxDirective):
@@ -107,7 +114,7 @@ class Picture(SphinxDirective):
         place = "../" * self.env.docname.count("/") + f"_static/moving/{name}.html"
         frame = f'<iframe class="moving" title="{name}, event by event" loading="lazy" src="{place}"></iframe>'
         link = f'<p><a href="{place}">{name} on a page of its own</a></p>'
-        return [nodes.raw("", frame + link, format="html")]
+        return [*self.parse_text_to_nodes(LEAD), nodes.raw("", frame + link, format="html")]
 
 
 class Notebooks(SphinxDirective):

@@ -1,15 +1,24 @@
-"""The notebooks: title and question of each, from its first cell."""
+"""The notebooks: title and question of each, and the copies from which Sphinx makes their pages."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+Cell = dict[str, Any]
+FOLDER = "notebooks"
+PLAIN = "import sys\n\nsys.modules['ipywidgets'] = None"
+"""A slider does nothing on a page that nobody serves: without its package a notebook shows the same cell with numbers of its own."""
 
 
 def listed(folder: Path) -> str:
-    """One paragraph for each notebook, in their order, as Markdown."""
-    return "\n\n".join(
-        f"**{title}** (`notebooks/{path.stem}.ipynb`). {question}" for path in sources(folder) for title, question in [head(path)]
-    )
+    """One paragraph for each notebook, in their order, as Markdown, and a table of contents for the side of the page."""
+    said = [f"[**{title}**]({FOLDER}/{path.stem}.ipynb) {question}" for path in sources(folder) for title, question in [head(path)]]
+    names = [f"{FOLDER}/{path.stem}" for path in sources(folder)]
+    return "\n\n".join([*said, "\n".join(["```{toctree}", ":hidden:", "", *names, "```"])])
 
 
 def sources(folder: Path) -> list[Path]:
@@ -28,3 +37,45 @@ def head(path: Path) -> tuple[str, str]:
     if question is None or not paragraphs[0]:
         raise ValueError(f"{path.name} does not begin with a title and a question")
     return paragraphs[0], question.removeprefix("**Question.**").strip()
+
+
+def copy(folder: Path, target: Path) -> None:
+    """Make the copies of all notebooks in ``target``, and take away those of notebooks that are no more; equal ones stay as they are."""
+    target.mkdir(exist_ok=True)
+    made = {f"{path.stem}.ipynb": copied(path.with_suffix(".ipynb")) for path in sources(folder)}
+    for gone in {path.name for path in target.glob("*.ipynb")} - set(made):
+        (target / gone).unlink()
+    for name, text in made.items():
+        place = target / name
+        if not place.exists() or place.read_text(encoding="utf-8") != text:
+            place.write_text(text, encoding="utf-8")
+
+
+def copied(notebook: Path) -> str:
+    """A notebook as Sphinx gets it: links as they are on the site, no widgets, and words for who cannot see its pictures."""
+    book = json.loads(notebook.read_text(encoding="utf-8"))
+    hidden: Cell = {"cell_type": "code", "execution_count": None, "id": "plain", "metadata": {"tags": ["remove-cell"]}, "outputs": []}
+    book["cells"] = [{**hidden, "source": PLAIN}, *map(linked, described(book["cells"]))]
+    return json.dumps(book, ensure_ascii=False, indent=1)
+
+
+def linked(cell: Cell) -> Cell:
+    """A cell whose links to pages, which lead through ``../docs`` from where the notebooks are, lead there from the site's copy.
+
+    >>> linked({"cell_type": "markdown", "source": ["See [the bounds](../docs/bounds.md#backward)."]})["source"]
+    'See [the bounds](../bounds.md#backward).'
+    """
+    text = "".join(cell["source"])
+    return cell if cell["cell_type"] != "markdown" else {**cell, "source": text.replace("](../docs/", "](../")}
+
+
+def described(cells: list[Cell]) -> Iterator[Cell]:
+    """The cells, each code cell with the alternative text of the pictures that it may draw: where in the notebook they stand."""
+    heading = ""
+    for cell in cells:
+        if cell["cell_type"] == "markdown":
+            heading = next(iter(re.findall(r"^#+ (.*)", "".join(cell["source"]), re.MULTILINE)[::-1]), heading)
+            yield cell
+        else:
+            alt = {"image": {"alt": f"The picture that this code draws: {heading}"}}
+            yield {**cell, "metadata": {**cell["metadata"], "mystnb": alt}}
