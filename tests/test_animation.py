@@ -14,15 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iosim import KERNELS, Attention, BadInput, Capacity, animate, simulate, trace
+from iosim import KERNELS, Attention, BadInput, animate, simulate, trace
 from iosim.animation import from_trace, limits
-from iosim.animation.limits import MOST_EVENTS, measure
 from iosim.animation.pool import Pool, Sample
 from iosim.animation.recording import Recording, record
 from iosim.animation.steps import KINDS
 from iosim.cli import main
 from iosim.plan import make_plan
-from iosim.trace import line
+from iosim.trace import write_lines
 
 SMALL = Attention(n=10, nk=14, d=3, dv=2, causal=True)
 SRAM, BLOCKS = 400, (4, 3)
@@ -176,7 +175,8 @@ def test_a_page_stands_alone_and_is_small(kernel: str) -> None:
 
 def test_no_text_can_leave_the_data(tmp_path: Path) -> None:
     path = tmp_path / "<!--<script>&{{data}}.jsonl"
-    path.write_text("".join(line(event) + "\n" for event in trace("flash2", SMALL, sram=SRAM, blocks=BLOCKS)), encoding="utf-8")
+    with path.open("w", encoding="utf-8") as file:
+        write_lines(trace("flash2", SMALL, sram=SRAM, blocks=BLOCKS), file)
     page = from_trace(str(path)).html
     assert path.name not in page
     assert f"<title>{escape(path.name)} · iosim</title>" in page
@@ -197,22 +197,6 @@ def test_the_smallest_power_of_two_has_room_for_both() -> None:
     peak = max(sram for run in both for _, _, _, sram, _ in run.steps.rows)
     assert both[0].capacity == both[1].capacity == 256
     assert 128 < peak <= 256
-
-
-@pytest.mark.parametrize(("n", "blocks"), [(4096, (4, 4)), (2048, (1, 512))])
-def test_too_large_a_run_names_a_smaller_one_that_works(tmp_path: Path, n: int, blocks: tuple[int, int]) -> None:
-    with pytest.raises(BadInput) as told:
-        animate("standard", Attention(n=n, d=8), blocks=blocks, sram=10**6)
-    assert f"{MOST_EVENTS:,}" in str(told.value)
-    advice = str(told.value).rpartition("; ")[2].partition(" shows")[0]
-    assert main(["trace", "standard", *advice.split(), "--html", str(tmp_path / "small.html")]) == 0
-    assert (tmp_path / "small.html").stat().st_size > 10_000
-
-
-def test_the_number_of_events_is_known_before_the_run() -> None:
-    for kernel in ("flash", "standard", "flash2-backward"):
-        plan = make_plan(kernel, SMALL, SRAM, BLOCKS, None, {})
-        assert measure(plan).events == sum(event.kind != "use" for event in plan.trace())
 
 
 def test_a_sample_is_taken_where_not_all_numbers_have_room() -> None:
@@ -243,76 +227,31 @@ def test_every_content_is_recorded(kernel: str) -> None:
     assert all((at >= 0) == (kind not in ("begin", "end")) for made in asked for kind, *_, at in rows(made))
 
 
-def lines(kernel: str = "flash2") -> list[str]:
-    return [line(event) + "\n" for event in trace(kernel, SMALL, sram=SRAM, blocks=BLOCKS)]
-
-
-def refusal(path: Path, text: str) -> str:
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(BadInput) as told:
-        from_trace(str(path))
-    assert "\n" not in str(told.value)
-    return str(told.value)
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_a_trace_from_a_file_moves_the_same(tmp_path: Path, kernel: str) -> None:
-    path = tmp_path / "trace.jsonl"
-    path.write_text("".join(lines(kernel)), encoding="utf-8")
-    made, run = from_trace(str(path)).runs[0], recorded(kernel)
-    assert [(kind, thing[5], sram) for kind, _, thing, sram, _ in rows(made)] == [
-        (kind, thing[5], sram) for kind, _, thing, sram, _ in rows(run) if kind != "compute"
-    ]
-    assert made.capacity == max(sram for *_, sram, _ in rows(run))
-    assert from_trace(str(path), Capacity(999)).runs[0].capacity == 999
-
-
-@pytest.mark.parametrize("kernel", ["flash2", "flash", "standard"])
-def test_a_trace_that_is_cut_short_anywhere_says_so(tmp_path: Path, kernel: str) -> None:
-    whole = lines(kernel)
-    unmasked = [line(event) + "\n" for event in trace(kernel, Attention(n=10, d=3), sram=SRAM, blocks=BLOCKS)]
-    for kept in [*range(1, len(unmasked), 7), *(number for number, text in enumerate(unmasked) if '"begin"' in text)]:
-        assert "cut short" in refusal(tmp_path / "cut.jsonl", "".join(unmasked[:kept]))
-    assert "cut short in line 9" in refusal(tmp_path / "cut.jsonl", "".join(whole[:9])[:-1])
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "told"),
-    [
-        ('"sram"', '"chip"', "another version"),
-        ('{"kind"', '{"version":2,"kind"', "another version"),
-        ('"load"', '"fetch"', "another version"),
-        ('"words":', '"words":1', "no event"),
-        ('"times":1', '"times":2', "no event"),
-        ('"name":"K","box":[[0,3]', '"name":"X","box":[[0,3]', "no line declares"),
-        ('"name":"tile","box":[[0,3]]', '"name":"tile","box":[[3,0]]', "no event"),
-        ("{", "[", "no event"),
-    ],
-)
-def test_a_trace_that_is_not_ours_says_so(tmp_path: Path, old: str, new: str, told: str) -> None:
-    text = "".join(lines())
-    assert old in text
-    assert told in refusal(tmp_path / "wrong.jsonl", text.replace(old, new))
-
-
-@pytest.mark.parametrize("text", ["", "\n", "hello\n", "{}\n", "[1]\n", "null\n", '{"kind": 1}\n', "\x00\x01", "9" * 5000 + "\n", "<html>"])
-def test_what_is_no_trace_at_all_says_so(tmp_path: Path, text: str) -> None:
-    assert str(tmp_path / "none.jsonl") in refusal(tmp_path / "none.jsonl", text)
-
-
 WRONG = {
     "trace": "needs a kernel",
     "trace --html x.html": "needs a kernel",
     "trace flash2 --beside flash": "--html",
     "trace --from t.jsonl": "--html",
-    "trace flash2 --html x.html --json": "--json",
-    "trace flash2 --html x.html --out y": "--out",
+    "trace flash2 --html x.html --json": "leave out --json, or",
+    "trace flash2 --html x.html --csv": "leave out --csv, or",
+    "trace flash2 --html x.html --json --csv": "--json and --csv are two forms",
+    "trace flash2 --html x.html --json --out y": "leave out --json and --out, or",
+    "trace flash2 --json --csv": "two forms",
+    "trace flash2 --json page": "page",
+    "trace flash2 --html": "requires an argument",
+    "trace t.jsonl": "is no kernel but a file; show a trace in it with: iosim trace --from t.jsonl --html FILE",
+    "trace t.jsonl --html x.html": "is no kernel but a file",
     "trace flash2 --html x.html --beside dense": "--causal",
     "trace flash2 --html x.html --beside causal --causal": "--causal",
     "trace flash2 --html x.html --beside flush": "did you mean flash",
+    "trace flash2 --html x.html --beside flash2": "the same run twice; name another kernel, or dense or causal",
     "trace flash2 --html x.html --from t.jsonl": "leave out KERNEL",
     "trace --html x.html --from t.jsonl --beside flash": "leave out --beside",
-    "trace --html x.html --from nowhere.jsonl": "nowhere.jsonl",
+    "trace --html x.html --from t.jsonl --n 64 --causal --block-mask dense": "leave out --n and --causal and --block-mask",
+    "trace --html t.jsonl --from t.jsonl": "would take the place of the trace",
+    "trace --html x.html --from nowhere.jsonl": "there is no file nowhere.jsonl; write one with",
+    "trace --html x.html --from .": ". is a folder, not a trace",
+    "trace --html x.html --from": "requires an argument",
     "trace flash2 --html nowhere/x.html": "folder",
     "trace flash2 --html x.html --sram 60 --blocks 4x4": "would fit",
     "trace flash2 --html x.html --reuse ideal": "--reuse",
@@ -324,11 +263,13 @@ def test_a_wrong_command_gets_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("t.jsonl").write_text("a trace", encoding="utf-8")
     assert main(command.split()) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert WRONG[command] in err
-    assert not (tmp_path / "x.html").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["t.jsonl"]
+    assert Path("t.jsonl").read_text(encoding="utf-8") == "a trace"
 
 
 def data_of(path: Path) -> list[dict[str, object]]:

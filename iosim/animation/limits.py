@@ -2,66 +2,121 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from iosim.animation.pool import Sample
-from iosim.errors import BadInput
+from iosim.animation.smaller import Smaller, smaller
+from iosim.errors import BadInput, SramOverflow
 from iosim.events import Event
+from iosim.masks import patterns
 from iosim.plan import Plan
 
 MOST_EVENTS = 120_000
 MOST_WORDS = 4_000_000
 MOST_NUMBERS = 400_000
 COLUMNS = 8  # kept of each row where not all are
-SIDE = 4  # of the tiles of the smaller problem
+FEW = 3  # heads that tell what more of them add: the first differs, since it brings K and V, and a single one sums nothing
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
-    """How much a run has to show: events, words of its HBM arrays, and which of its numbers a page has room for."""
+class Extent:
+    """How much a run has to show: its events, and the words of its HBM arrays."""
 
     events: int
     words: int
-    sample: Sample
+
+    @property
+    def fits(self) -> bool:
+        """Whether a page can show it."""
+        return self.events <= MOST_EVENTS and self.words <= MOST_WORDS
 
 
-def measure(plan: Plan) -> Size:
-    """The size of a run, from one tile of each kind; raises :class:`BadInput` where it is too large, naming a smaller problem."""
+class TooLarge(BadInput):
+    """A run that no page can show: ``found`` says how large it is and what the limits are, ``instead`` is a smaller one, if any is."""
+
+    def __init__(self, found: str, instead: Smaller | None) -> None:
+        self.found, self.instead = found, instead
+        super().__init__(f"{found}; {'ask for a smaller problem' if instead is None else in_python(instead)}")
+
+
+def measure(plan: Plan, beside: Sequence[Plan] = ()) -> Extent:
+    """The extent of a run; raises :class:`TooLarge` where it does not fit, naming a smaller problem in which those ``beside`` fit, too."""
+    found = extent(plan)
+    if not found.fits:
+        raise TooLarge(excess(plan, found), smaller([plan, *beside], fits))
+    return found
+
+
+def extent(plan: Plan) -> Extent:
+    """The extent of a run, however large, from one tile of each kind, and of many heads that run one after the other from three."""
+    problem, heads = plan.problem, plan.problem.group
+    if heads <= FEW or plan.options.pack:
+        return counted(plan)
+    two, three = (counted(replace(plan, problem=replace(problem, heads=problem.kv_heads * few))) for few in (FEW - 1, FEW))
+    more = heads - FEW
+    return Extent(three.events + more * (three.events - two.events), three.words + more * (three.words - two.words))
+
+
+def counted(plan: Plan) -> Extent:
+    """The same, from every head."""
+    seen, words = events_of(plan)
+    return Extent(sum(event.times for event in seen if event.kind != "use"), words)
+
+
+def events_of(plan: Plan) -> tuple[list[Event], int]:
+    """The events of one tile of each kind, and the words of HBM."""
     seen: list[Event] = []
     m = plan.machine("count", [seen.append])
     plan.run(m)
-    words = m.finish().peak_hbm
-    events = sum(event.times for event in seen if event.kind != "use")
-    if events > MOST_EVENTS:
-        raise BadInput(f"a run of {events:,} events is too large to animate, the limit is {MOST_EVENTS:,}; {smaller(plan)}")
-    if words > MOST_WORDS:
-        raise BadInput(
-            f"a run of {events:,} events over {words:,} words of HBM is too large to animate, the limits are {MOST_EVENTS:,} and "
-            f"{MOST_WORDS:,}; {smaller(plan)}"
-        )
-    return Size(events, words, sample_of(seen))
+    return seen, m.finish().peak_hbm
 
 
-def sample_of(events: list[Event]) -> Sample:
+def fits(plan: Plan) -> bool:
+    """Whether a page can show the run, and M holds what it needs."""
+    try:
+        return extent(plan).fits
+    except SramOverflow:
+        return False
+
+
+def excess(plan: Plan, found: Extent) -> str:
+    """By how much a run is too large."""
+    if found.words <= MOST_WORDS:
+        return f"a run of {plan.kernel} with {found.events:,} events is too large to animate, the limit is {MOST_EVENTS:,}"
+    told = f"{found.events:,} events over {found.words:,} words of HBM"
+    return f"a run of {plan.kernel} with {told} is too large to animate, the limits are {MOST_EVENTS:,} and {MOST_WORDS:,}"
+
+
+def in_python(instead: Smaller) -> str:
+    """The smaller problem as a call: what it needs of the masks is taken from those of the large one."""
+    problem, large, (rows, cols) = instead.problem, instead.large.problem, (instead.blocks.rows, instead.blocks.cols)
+    told, more = repr(replace(problem, mask=None, block_mask=None)).removesuffix(")"), ""
+    if large.mask is not None:
+        down, across = instead.elements
+        more += f", mask=mask[::{down}, ::{across}][:{problem.n}, :{problem.nk}]"
+    if large.block_mask is not None and large.block_mask != patterns.butterfly(large.n, large.nk, *_sides(instead.large)):
+        (down, across), (tr, tc) = instead.tiles, instead.grid
+        grid = f"block_mask.dense()[::{down}, ::{across}][:{tr}, :{tc}]"
+        more += f", block_mask=BlockMask.from_dense({grid}, {problem.n}, {problem.nk}, {rows}, {cols})"
+    streamed = ", softmax='streamed'" if instead.streamed else ""
+    return f"{told}{more}) with blocks=({rows}, {cols}){streamed} {instead.shown}"
+
+
+def sample_of(plan: Plan) -> Sample:
     """All numbers where there is room for them, else 8 columns of as many rows as have room; a tile of an input is kept once."""
+    events, _ = events_of(plan)
     inputs = {event.name for event in events if event.kind == "input"}
     kept = [event for event in events if len(event.box) == 2 and not (event.kind == "load" and event.name in inputs)]
-    blocks = [(*_sides(event), event.times * (2 if event.kind == "alloc" else 1)) for event in kept]
+    blocks = [(*_shape(event), event.times * (2 if event.kind == "alloc" else 1)) for event in kept]
     samples = [Sample(), *(Sample(1 << power, COLUMNS) for power in range(12))]
     return next((one for one in samples if sum(one.size(rows, cols) * times for rows, cols, times in blocks) <= MOST_NUMBERS), samples[-1])
 
 
-def smaller(plan: Plan) -> str:
-    """A problem with as many tiles as can be seen one by one, up to 8 a side."""
-    down, across = (min(8, -(-rows // block)) for rows, block in zip((plan.problem.n, plan.problem.nk), _blocks(plan), strict=True))
-    keys = "" if down == across else f" --nk {across * SIDE}"
-    return f"--n {down * SIDE}{keys} --d {SIDE} --blocks {SIDE}x{SIDE} shows the same in {down} x {across} tiles"
-
-
-def _blocks(plan: Plan) -> tuple[int, int]:
+def _sides(plan: Plan) -> tuple[int, int]:
     return plan.blocks.rows, plan.blocks.cols
 
 
-def _sides(event: Event) -> tuple[int, int]:
+def _shape(event: Event) -> tuple[int, int]:
     (top, bottom), (left, right) = event.box
     return bottom - top, right - left

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from iosim.animation.limits import measure
 from iosim.animation.page import page
 from iosim.animation.recording import Recording, record
 from iosim.animation.steps import steps_of
 from iosim.animation.traced import read_trace
 from iosim.compare import check_some_have, options_of
-from iosim.events import Event
+from iosim.errors import BadInput
 from iosim.plan import BlockChoice, Plan, make_plan
 from iosim.specs import Attention
 from iosim.units import Capacity
@@ -81,27 +83,25 @@ def animate(
 
 def picture(plans: Sequence[Plan], seed: int = 0) -> MovingPicture:
     """The same for plans."""
+    for place, plan in enumerate(plans):
+        measure(plan, [*plans[:place], *plans[place + 1 :]])  # all of them before any runs
     return MovingPicture(tuple(record(plan, seed) for plan in plans))
 
 
 def roomy(plans: Sequence[Plan]) -> int:
     """The smallest power of two in which every plan fits, in the unit of their SRAM."""
-    return 1 << (max(plan.count().peak_sram for plan in plans) - 1).bit_length()
+    return 1 << (max(plan.predicted_peak() for plan in plans) - 1).bit_length()
 
 
 def from_trace(path: str, sram: Capacity | None = None) -> MovingPicture:
-    """The picture of a trace in a file, without listing and numbers, which a trace does not hold; M is its peak where not given."""
-    events = read_trace(path)
-    peak = max(event.sram for event in events)
+    """The picture of a trace in a file, without listing and numbers, which a trace does not hold; M is its peak where not given.
+
+    Raises :class:`BadInput` for what :func:`~iosim.animation.traced.read_trace` refuses, and for an M in another unit than the trace's.
+    """
+    made = read_trace(path)
+    if sram is not None and sram.unit != made.unit:
+        raise BadInput(f"{path} counts SRAM in {made.unit}, so that an M of {sram} says nothing; give it in {made.unit}, or leave it out")
+    peak = max(1, *(event.sram for event in made.events))
     capacity = peak if sram is None else sram.amount
-    return MovingPicture((Recording(Path(path).name, "a trace: events alone", capacity, unit_of(events), steps_of(events)),))
-
-
-def unit_of(events: Sequence[Event]) -> str:
-    """Whether a trace counts SRAM in words or in bytes, which its first load tells."""
-    before = 0
-    for event in events:
-        if event.kind == "load":
-            return "words" if event.sram - before == event.words else "bytes"
-        before = event.sram
-    return "words"
+    name = os.fsencode(Path(path).name).decode(errors="replace")  # a page is UTF-8, and the name of a file may be any bytes
+    return MovingPicture((Recording(name, "a trace: events alone", capacity, made.unit, steps_of(made.events)),))

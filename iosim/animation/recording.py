@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from iosim import dtypes
-from iosim.animation.limits import measure
+from iosim.animation.limits import measure, sample_of
 from iosim.animation.listing import Listing
 from iosim.animation.pool import Array, Pool, Sample
 from iosim.animation.steps import UNKNOWN, Steps
@@ -50,9 +50,9 @@ def record(plan: Plan, seed: int = 0) -> Recording:
     """Run one head of the plan on random numbers and record it; raises :class:`BadInput` where that is too large to show."""
     from iosim.oracle import with_forward  # the oracle loads where it is used
 
-    size = measure(plan)
+    measure(plan)
     values = random_inputs(plan.problem, seed, gradient=kernel(plan.kernel).forward is not None)
-    watcher = Watcher(Pool(np.dtype(dtypes.accumulator(plan.problem.dtype)), size.sample))
+    watcher = Watcher(Pool(np.dtype(dtypes.accumulator(plan.problem.dtype)), sample_of(plan)))
     m = watcher.machine = plan.machine("execute", [watcher])
     ready = with_forward(plan, values, 0)
     with watcher.listing.followed():

@@ -1,111 +1,194 @@
-"""Traces from files: event lines as ``iosim trace`` writes them, checked one by one."""
+"""Traces from files: JSON lines as ``iosim trace`` writes them, believed no further than they can be followed."""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterator
-from itertools import islice
-from typing import get_args
+from dataclasses import dataclass
+from io import BufferedReader
+from itertools import chain
+from typing import NoReturn
 
-import numpy as np
-from numpy.typing import NDArray
-
-from iosim.animation.limits import MOST_EVENTS, MOST_WORDS
+from iosim.animation import limits
+from iosim.animation.claims import event_of
+from iosim.animation.followed import Followed, open_tiles
 from iosim.animation.steps import DECLARED
 from iosim.errors import BadInput
-from iosim.events import Event, Kind
+from iosim.events import Event
+from iosim.trace import VERSION, Seal
+from iosim.units import Unit
 
 REMEDY = "write one with: iosim trace KERNEL --out FILE"
-LONGEST = 1000  # characters of a line
-FIELDS = Event.__slots__
+AGAIN = "write it again with: iosim trace KERNEL --out FILE"
+SMALLER = "--n 32 --d 4 --blocks 4x4"
+LONGEST = 1000  # bytes of a line
+EXTRAS = ("version", "last", "check")
+SIGNS = {
+    b"\x1f\x8b": "is compressed by gzip; unpack it first, with: gunzip FILE.gz",
+    b"BZh": "is compressed by bzip2; unpack it first, with: bunzip2 FILE.bz2",
+    b"\xfd7zXZ": "is compressed by xz; unpack it first, with: unxz FILE.xz",
+    b"PK\x03\x04": "is a zip archive; unpack it first, with: unzip FILE.zip",
+    b"\x28\xb5\x2f\xfd": "is compressed by zstd; unpack it first, with: unzstd FILE.zst",
+    b"\xff\xfe": f"is UTF-16 text, as > writes in some shells, not UTF-8; {AGAIN}",
+    b"[\n": f"is one JSON document, not JSON lines; {AGAIN}, without --json",
+    b"kind,name,": f"is a table, not JSON lines; {AGAIN}, without --csv",
+}
 
 
-def read_trace(path: str) -> list[Event]:
-    """The events of a file; raises :class:`BadInput`, in one line, for what is no trace, another version's or cut short."""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        lines = list(islice(_lines(file, path), 2 * MOST_EVENTS + 1))
-    if len(lines) > 2 * MOST_EVENTS:
-        raise BadInput(f"{path} has more than {2 * MOST_EVENTS:,} events, too many to animate; trace a smaller problem, as --n 32 --d 4")
-    events = [_event(path, number, line) for number, line in enumerate(lines, start=1)]
-    shown = sum(event.kind != "use" for event in events)
-    if shown > MOST_EVENTS:
-        raise BadInput(
-            f"{path}: {shown:,} events are too many to animate, the limit is {MOST_EVENTS:,}; trace a smaller problem, as --n 32 --d 4"
-        )
-    _check_whole(path, events)
-    return events
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The events of a file but for ``use``, which nobody sees move, and the unit in which they count SRAM."""
+
+    events: list[Event]
+    unit: Unit
 
 
-def _lines(file: Iterator[str], path: str) -> Iterator[str]:
-    for number, line in enumerate(file, start=1):
-        if not line.endswith("\n"):
-            raise BadInput(f"{path} is {'no trace' if number == 1 else f'cut short in line {number}'}; {REMEDY}")
-        yield line
+def read_trace(path: str) -> Trace:
+    """The trace in a file.
+
+    Raises :class:`BadInput`, in one line that names the line of the file, for what is no trace, another version's, cut short, changed
+    anywhere, or could not have happened; and for one that is too large to animate. Spaces and the order of the fields change nothing.
+    """
+    with opened(path) as file:
+        reader = Reader(path, file)
+        events = [event for event in reader.events() if event.kind != "use"]
+    if not any(event.kind in ("load", "store", "init") for event in events):
+        raise BadInput(f"{path} moves nothing, so that there is nothing to show; {REMEDY}")
+    return Trace(events, reader.run.unit)
 
 
-def _event(path: str, number: int, line: str) -> Event:
+def opened(path: str) -> BufferedReader:
+    """The file, if it can be read at all."""
     try:
-        record = json.loads(line) if len(line) <= LONGEST else None
-    except ValueError:
-        record = None
-    if not isinstance(record, dict) or "kind" not in record:
-        raise BadInput(f"{path}, line {number}, is no event of a trace; {REMEDY}")
-    if tuple(record) != FIELDS or record["kind"] not in get_args(Kind):
-        found = f"{record['kind']} with {' '.join(map(str, record))}"[:80]
-        raise BadInput(f"{path} is a trace of another version: line {number} is {found}, not {' '.join(FIELDS)}; {REMEDY}")
-    if not _sound(record):
-        raise BadInput(f"{path}, line {number}, holds what no event does: {line.strip()[:60]}; {REMEDY}")
-    return Event(**{**record, "box": tuple((start, stop) for start, stop in record["box"])})
+        return open(path, "rb")
+    except FileNotFoundError:
+        raise BadInput(f"there is no file {path}; {REMEDY}") from None
+    except IsADirectoryError:
+        raise BadInput(f"{path} is a folder, not a trace; name a file in it, or {REMEDY}") from None
+    except ValueError:  # a NUL in the name
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path) from None
 
 
-def _sound(record: dict[str, object]) -> bool:
-    """Whether every field has its type, and the box its axes and its words."""
-    numbers, box = [record[name] for name in ("words", "itemsize", "times", "sram")], record["box"]
-    axes = {"begin": 1, "end": 0}.get(str(record["kind"]), 2)
-    if not all(type(number) is int and 0 <= number < 2**53 for number in numbers) or record["times"] != 1:
-        return False
-    if not isinstance(record["name"], str) or not isinstance(box, list) or len(box) != axes:
-        return False
-    if not all(isinstance(span, list) and len(span) == 2 and all(type(end) is int for end in span) for span in box):
-        return False
-    return all(0 <= start < stop for start, stop in box) and (axes != 2 or record["words"] == np.prod([b - a for a, b in box]))
+class Reader:
+    """Reads a trace line by line, and follows it as it goes."""
 
+    def __init__(self, path: str, file: BufferedReader) -> None:
+        self.path, self.file = path, file
+        self.seal, self.run = Seal(), Followed()
+        self.number = self.words = self.shown = 0
+        self.before: dict[str, object] = {}
 
-def _check_whole(path: str, events: list[Event]) -> None:
-    """Raise :class:`BadInput` unless every tile ends, every output is written whole and every input read: else the end is missing."""
-    touched: dict[str, NDArray[np.bool_]] = {}
-    kinds: dict[str, str] = {}
-    depth = 0
-    for number, event in enumerate(events, start=1):
-        depth += {"begin": 1, "end": -1}.get(event.kind, 0)
-        if event.kind in DECLARED:
-            _declare(path, event, kinds, touched)
-        elif event.kind in ("load", "store", "init"):
-            _touch(path, number, event, touched)
-        if depth < 0:
-            raise BadInput(f"{path}, line {number}, ends a tile that never began; {REMEDY}")
-    if depth or not touched:
-        raise BadInput(f"{path} is cut short: {depth} tiles are open after line {len(events)}; {REMEDY}")
-    for name, seen in touched.items():
-        if kinds[name] != "scratch" and not seen.all():
-            row, read = int(np.argmin(seen.all(axis=1))), kinds[name] == "input"
-            masked = (
-                ", or a mask leaves it out, which no trace tells: draw the run itself, with iosim trace KERNEL --html FILE" if read else ""
+    def events(self) -> Iterator[Event]:
+        """The events of a whole trace, each checked: its form, what it does after those before it, and its seal."""
+        for raw in self._lines():
+            if "last" in self.before:
+                self._refuse(f"comes after the end of the trace, in line {self.number - 1}; give every trace a file of its own")
+            record = self._record(raw)
+            event = self._event(record)
+            self._check(record, event)
+            self.before = record
+            yield event
+        if "last" not in self.before:
+            self._cut()
+        if self.run.missing():
+            self._refuse(f"{self.run.missing()}; {AGAIN}")
+
+    def _lines(self) -> Iterator[bytes]:
+        """Lines that are no longer than any event's; the last may lack its end."""
+        first = self.file.readline(LONGEST + 1)
+        self._check_sign(first)
+        for raw in chain((first,), iter(lambda: self.file.readline(LONGEST + 1), b"")):
+            self.number += 1
+            if len(raw) > LONGEST:
+                self._refuse(f"is no event of a trace: it has more than {LONGEST:,} characters; {REMEDY}")
+            yield raw
+
+    def _check_sign(self, first: bytes) -> None:
+        if not first:
+            raise BadInput(f"{self.path} is empty; {REMEDY}")
+        told = next((told for sign, told in SIGNS.items() if first.startswith(sign)), None)
+        if told is not None:
+            raise BadInput(f"{self.path} {told}")
+
+    def _record(self, raw: bytes) -> dict[str, object]:
+        try:
+            record = json.loads(raw.decode())
+        except (ValueError, RecursionError):
+            if self.number > 1 and not raw.endswith(b"\n"):
+                self._cut(f" in the middle of line {self.number}")
+            self._refuse(f"is no JSON, but {shortened(raw)}; {REMEDY if self.number == 1 else AGAIN}")
+        if not isinstance(record, dict):
+            self._refuse(f"is no event of a trace, but {shortened(raw)}; {REMEDY if self.number == 1 else AGAIN}")
+        if self.number == 1:
+            self._check_version(record)
+        return record
+
+    def _check_version(self, record: dict[str, object]) -> None:
+        version = record.get("version")
+        if version == VERSION and type(version) is int:
+            return
+        if version is None and "check" in record:
+            self._refuse(f"is not the first line of a trace: lines before it are missing; {AGAIN}")
+        if version is None and not {"kind", "name", "box"} <= set(record):
+            self._refuse(f"is JSON, but no event of a trace; {REMEDY}")
+        told = "1" if version is None else json.dumps(version)
+        raise BadInput(f"{self.path} is a trace of version {told:.20}, and this iosim reads version {VERSION}; {AGAIN}")
+
+    def _event(self, record: dict[str, object]) -> Event:
+        try:
+            event = event_of({name: value for name, value in record.items() if name not in EXTRAS})
+        except BadInput as error:
+            self._refuse(f"is no event of a trace: {error}; {AGAIN}")
+        self._check_size(event)
+        return event
+
+    def _check_size(self, event: Event) -> None:
+        """Raise before anything is too much for this machine, or for a page."""
+        self.words += event.words if event.kind in DECLARED else 0
+        if self.words > limits.MOST_WORDS:
+            raise BadInput(
+                f"{self.path} has {self.words:,} words of HBM, too many to animate, the limit is {limits.MOST_WORDS:,}; "
+                f"trace a smaller problem, as with {SMALLER}"
             )
-            raise BadInput(f"{path} is cut short: row {row} of {name} is never {'read' if read else 'written'}{masked or f'; {REMEDY}'}")
+        self.shown += event.kind != "use"
+        if self.shown > limits.MOST_EVENTS:
+            shown = self.shown + sum(b'"use"' not in raw for raw in self.file)
+            raise BadInput(
+                f"a trace of {shown:,} events, as in {self.path}, is too large to animate, the limit is {limits.MOST_EVENTS:,}; "
+                f"trace a smaller problem, as with {SMALLER}"
+            )
+
+    def _check(self, record: dict[str, object], event: Event) -> None:
+        broken = self._broken(record, event)
+        if broken and record == self.before:
+            self._refuse(f"repeats line {self.number - 1}; {AGAIN}")
+        try:
+            self.run.follow(event)
+        except BadInput as error:
+            self._refuse(f"{error}; {AGAIN}")
+        if broken:
+            after = f" and line {self.number - 1}" if self.number > 1 else ""
+            self._refuse(f"does not end in the check of its text{after}: a line was changed, moved or left out here; {AGAIN}")
+
+    def _broken(self, record: dict[str, object], event: Event) -> bool:
+        """Whether a line has another seal than follows from it and those before it."""
+        last = "last" in record
+        self.seal.line(event, last=last)
+        expected = {**({"version": VERSION} if self.number == 1 else {}), **({"last": True} if last else {}), "check": self.seal.check}
+        return {name: record[name] for name in EXTRAS if name in record} != expected
+
+    def _cut(self, where: str = "") -> NoReturn:
+        inside = f", where {open_tiles(len(self.run.tiles))}" if self.run.tiles else ""
+        raise BadInput(f"{self.path} is cut short{where or f' after line {self.number}'}{inside}; {AGAIN}")
+
+    def _refuse(self, told: str) -> NoReturn:
+        raise BadInput(f"{self.path}, line {self.number}, {told}")
 
 
-def _declare(path: str, event: Event, kinds: dict[str, str], touched: dict[str, NDArray[np.bool_]]) -> None:
-    words = event.words + sum(array.size for array in touched.values())
-    if words > MOST_WORDS:
-        raise BadInput(f"{path} has {words:,} words of HBM, too many to animate; the limit is {MOST_WORDS:,}: trace a smaller problem")
-    kinds[event.name] = event.kind
-    touched[event.name] = np.zeros((event.box[0][1], event.box[1][1]), np.bool_)
-
-
-def _touch(path: str, number: int, event: Event, touched: dict[str, NDArray[np.bool_]]) -> None:
-    (top, bottom), (left, right) = event.box
-    array = touched.get(event.name)
-    if array is None or bottom > array.shape[0] or right > array.shape[1]:
-        raise BadInput(f"{path}, line {number}, moves {event.name}[{top}:{bottom}, {left}:{right}], which no line declares; {REMEDY}")
-    array[top:bottom, left:right] = True
+def shortened(raw: bytes) -> str:
+    """The beginning of a line, as people can read it."""
+    text = " ".join(raw.decode(errors="replace").split())
+    shown = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text[:40])
+    return f"{shown}{'…' if len(text) > 40 else ''}" if shown else "empty"

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TextIO, Unpack
 
 import click
@@ -19,7 +20,7 @@ from iosim.cli.trace_html import beside_option, from_option, html_option, kernel
 from iosim.errors import BadInput
 from iosim.events import Event
 from iosim.plan import Plan
-from iosim.trace import line
+from iosim.trace import Seal, line
 
 
 @click.command("trace", cls=Command)
@@ -33,6 +34,7 @@ def command(kernel: str | None, html: str | None, beside: str | None, source: st
 
     input and output declare an HBM array; begin and end bracket a tile; load, store and init move a region, box = (start, stop) per
     axis; alloc gives a computed value room; use names a region that an operation read on chip; sram is what is occupied afterwards.
+    check ends every line and follows from all lines before it, and the last one says so: --from knows a trace that is not whole.
 
     \b
     iosim trace flash2 --n 8 --d 4 --sram 128 | head
@@ -54,17 +56,17 @@ def print_lines(kernel: str, given: Given) -> None:
     """Print the events, or write them to a file; raises :class:`BadInput` for more than anybody can keep."""
     check_variants(given, [kernel])
     plan = plan_of(kernel, given, problem_of(given))
-    tiles = -(-plan.problem.n // plan.blocks.rows) * -(-plan.problem.nk // plan.blocks.cols)
-    if tiles > MOST_TILES:
+    if plan.tiles > MOST_TILES:
         raise BadInput(
-            f"a trace of {tiles:,} tiles has more than ten lines each; ask for at most {MOST_TILES:,}, in larger blocks or of smaller N"
+            f"a trace of {plan.tiles:,} tiles has more than ten lines for each; ask for at most {MOST_TILES:,}, in larger blocks, "
+            "or of smaller N"
         )
     counts = plan.count()  # refuses what does not fit before the first line
     if counts.peak_hbm > MOST_BYTES:
         raise BadInput(
             f"a trace keeps a flag for each word of HBM: {counts.peak_hbm:,}, more than {MOST_BYTES:,}; ask for a smaller problem"
         )
-    form = DOCUMENT if given["json"] else TABLE if given["csv"] else LINES
+    form = DOCUMENT if given["json"] else TABLE if given["csv"] else lines(Seal())
     path = given["out"]
     quiet = nullcontext() if path is None else working(f"tracing {kernel} in blocks {plan.blocks}")
     with writer(path) as out, quiet:
@@ -73,10 +75,11 @@ def print_lines(kernel: str, given: Given) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a stream of events is written: what stands before it, an event, what stands between and after."""
+    """How a stream of events is written: what stands before it, an event, the last one, what stands between and after."""
 
     before: str
     event: Callable[[Event], str]
+    last: Callable[[Event], str]
     between: str
     after: str
 
@@ -87,24 +90,27 @@ def row(event: Event) -> str:
     return f"{event.kind},{event.name},{box},{event.words},{event.itemsize},{event.times},{event.sram}"
 
 
-LINES = Form("", line, "\n", "\n")
-DOCUMENT = Form("[\n", line, ",\n", "\n]\n")
-TABLE = Form("kind,name,box,words,itemsize,times,sram\n", row, "\n", "\n")
+DOCUMENT = Form("[\n", line, line, ",\n", "\n]\n")
+TABLE = Form("kind,name,box,words,itemsize,times,sram\n", row, row, "\n", "\n")
+
+
+def lines(seal: Seal) -> Form:
+    """JSON lines, sealed."""
+    return Form("", seal.line, partial(seal.line, last=True), "\n", "\n")
 
 
 def write(plan: Plan, form: Form, out: TextIO) -> None:
     """Write the events as they happen, so that a long trace takes no memory."""
-    before = form.before
+    held: list[Event] = []
 
     def observe(event: Event) -> None:
-        nonlocal before
-        out.write(before + form.event(event))
-        before = form.between
+        out.write(form.event(held.pop()) + form.between if held else form.before)
+        held.append(event)
 
     machine = plan.machine("trace", [observe])
     plan.run(machine)
     machine.finish()
-    out.write(form.after)
+    out.write(form.last(held.pop()) + form.after)
 
 
 @contextmanager

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from shlex import quote
 
 import click
 from click.core import ParameterSource
 
+from iosim.animation.limits import TooLarge
 from iosim.animation.moving import PLENTY, SIDE, SMALL, MovingPicture, from_trace, picture, roomy
+from iosim.catalogue import KERNELS
 from iosim.cli import reading
 from iosim.cli.asked import check_variants, plan_of, problem_of
 from iosim.cli.files import whole_file
 from iosim.cli.options import Given, no_kernel
 from iosim.cli.progress import working
+from iosim.cli.trace_smaller import advice
 from iosim.errors import BadInput
 from iosim.specs import Attention, Blocks
 from iosim.units import Capacity
 
 DENSE, CAUSAL = "dense", "causal"
+OF_A_TRACE = ("html", "source", "sram", "device")
 
-kernel_or_none = click.argument("kernel", metavar="KERNEL", required=False, callback=reading.given(reading.kernel))
+
+def kernel_or_file(option: str, text: str) -> str:
+    """The name of a kernel; where it is that of a file, how to show what is in it."""
+    if text not in KERNELS and os.path.exists(text):
+        raise BadInput(f"{text!r} is no kernel but a file; show a trace in it with: iosim trace --from {quote(text)} --html FILE")
+    return reading.kernel(option, text)
+
+
+kernel_or_none = click.argument("kernel", metavar="KERNEL", required=False, callback=reading.given(kernel_or_file))
 html_option = click.option(
     "--html",
     metavar="FILE",
@@ -34,8 +48,11 @@ from_option = click.option("--from", "source", metavar="TRACE", help="With --htm
 
 def write_page(kernel: str | None, given: Given, path: str, beside: str | None, source: str | None) -> None:
     """Write the page; raises :class:`BadInput` for options that make no page, and for a run or a trace that none can show."""
-    if given["json"] or given["csv"] or given["out"] is not None:
-        raise BadInput("--html writes a page; leave out --json, --csv and --out, or ask for the lines in a command of their own")
+    lines = [f"--{name}" for name in ("json", "csv", "out") if asked_for(name)]
+    if lines:
+        raise BadInput(f"--html writes a page; leave out {' and '.join(lines)}, or ask for the lines in a command of their own")
+    if source is not None and os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
+        raise BadInput(f"--html {path} would take the place of the trace; give the page another name")
     with working("recording"):
         found = run(kernel, given, beside) if source is None else traced(kernel, given, beside, source)
     with whole_file(path) as file:
@@ -44,8 +61,10 @@ def write_page(kernel: str | None, given: Given, path: str, beside: str | None, 
 
 def traced(kernel: str | None, given: Given, beside: str | None, source: str) -> MovingPicture:
     """The picture of a trace in a file."""
-    if kernel is not None or beside is not None:
-        raise BadInput(f"--from {source} shows what that trace tells; leave out {'KERNEL' if kernel else '--beside'}")
+    others = [option for option in click.get_current_context().params if option not in OF_A_TRACE and asked_for(option)]
+    if others:
+        named = ["KERNEL" if option == "kernel" else f"--{option.replace('_', '-')}" for option in others]
+        raise BadInput(f"--from {source} shows what that trace tells; leave out {' and '.join(named)}")
     return from_trace(source, given["sram"] if sram_given(given) else None)
 
 
@@ -59,7 +78,10 @@ def run(kernel: str | None, given: Given, beside: str | None) -> MovingPicture:
     check_variants(given, [name for name, _ in asked])
     if isinstance(small["blocks"], Blocks) and not sram_given(given):
         small["sram"] = Capacity(roomy([plan_of(one, small, asks, sram=PLENTY) for one, asks in asked]))
-    return picture([plan_of(one, small, asks) for one, asks in asked])
+    try:
+        return picture([plan_of(one, small, asks) for one, asks in asked])
+    except TooLarge as error:
+        raise error if error.instead is None else BadInput(f"{error.found}; {advice(error.instead, given)}") from None
 
 
 def defaults(given: Given) -> Given:
@@ -77,7 +99,9 @@ def defaults(given: Given) -> Given:
 def second(kernel: str, problem: Attention, beside: str) -> tuple[str, Attention]:
     """The other run: of a kernel on the same problem, or of the same kernel with or without the causal rule."""
     if beside not in (DENSE, CAUSAL):
-        return reading.kernel("--beside", beside), problem
+        if reading.kernel("--beside", beside) == kernel:
+            raise BadInput(f"--beside {beside} shows the same run twice; name another kernel, or {DENSE} or {CAUSAL}")
+        return beside, problem
     if problem.causal == (beside == CAUSAL):
         raise BadInput(f"--beside {beside} shows the same run twice; {'leave out' if beside == CAUSAL else 'give'} --causal")
     return kernel, replace(problem, causal=beside == CAUSAL)
