@@ -456,7 +456,7 @@ SAID: dict[str, Callable[[], list[str]]] = {
 ANSWERS = {"05_flash": flash_answers}
 
 
-def test_the_end_of_every_notebook_is_known_without_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_every_notebook_is_known_without_a_run(source_tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*given: object, **named: object) -> None:
         pytest.fail("a machine was built for what no run should be needed for")
 
