@@ -8,7 +8,8 @@
 # You need to know what a matrix product is. You need to know nothing about GPUs.
 #
 # Every notebook begins with a cell that fetches its tools. What a cell takes from `iosim` is explained where it is first used. Some names
-# only make pictures look well: `GRID`, `INK`, `QUIET` and `STYLES` hold colours, and `bare` leaves out a picture's frame.
+# only make pictures look well: `GRID`, `INK`, `QUIET` and `STYLES` hold colours, and `bare` leaves out a picture's frame. Cells with lines
+# that begin with `assert` check what the text says. Run them with the others; you need not read them.
 
 # %%
 # %matplotlib inline

@@ -355,34 +355,39 @@ else:
 # %% [markdown]
 # ## Five questions
 #
-# All of them can be answered from what you saw. Write your answers down first; the next cell computes them, and hides each until you open
-# it. (`answer` makes the text that opens.)
+# All of them can be answered from what you saw. Write your answers down.
 #
 # 1. A query has the scores 0, ln 2 and ln 4, 0 in two tiles; the values are 2, 5 and 1, 4. What are m, l and O after each tile?
 # 2. N = 2,048, d = 64, Br = 64, Bc = 128: how many words does FlashAttention move, the filling of O, l and m included?
 # 3. In question 2, Bc becomes 256. Which arrays move fewer words, and what is the new total?
 # 4. In question 2, N doubles. How do the words of S and P grow that cross between the memories, and how does the peak of the SRAM?
 # 5. The run of 48 queries and 64 keys above is stopped after two of its four tiles of keys. What does O hold?
+#
+# **The answers are below this line.** They are computed, and each stays shut until you open it. So do the cells that compute them, and the
+# one that checks them: open those to see how it is done, after you have written. (A program that does not know folded cells shows their
+# code; pass over it.)
 
 
-# %%
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
+# Answer 1 is computed here.
 def answer(number, text):
     """One answer, to be opened."""
     shown.display(shown.HTML(f"<details><summary>Answer {number}</summary>{text}</details>"))
 
 
+def state_of(one):
+    """m, l and O after a tile, and the number of which m is the logarithm."""
+    return f"m = {one['m']:.4f} (ln {np.exp(one['m']):.0f}), l = {one['l']:.4f}, O = {one['O']:.4f}"
+
+
 new_scores, new_values = np.array([0.0, np.log(2), np.log(4), 0.0]), np.array([2.0, 5.0, 1.0, 4.0])
 one, two = steps(new_scores, new_values, Bc=2)
 checked = on_machine(new_scores, new_values, Bc=2).output.item()
-answer(
-    1,
-    f"After tile 0: m = {one['m']:.4f} (ln 2), l = {one['l']:.4f}, O = {one['O']:.4f}. "
-    f"Tile 1 has a = {two['a']:.4f}: m = {two['m']:.4f} (ln 4), l = {two['l']:.4f}, O = {two['O']:.4f}. "
-    f"The machine says O = {checked:.4f}.",
-)
+answer(1, f"After tile 0: {state_of(one)}. Tile 1 has a = {two['a']:.4f}: {state_of(two)}. The machine says O = {checked:.4f}.")
 
 
-# %%
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
+# Answers 2, 3 and 4 are computed here.
 def ask(N=2048, Bc=128):
     """The run of question 2, or one beside it."""
     return simulate("flash", Attention(n=N, d=64), sram=2**18, blocks=(64, Bc), execute=False)
@@ -398,6 +403,12 @@ def score_words(run):
     return sum(array.reads + array.writes for name, array in run.arrays.items() if name in ("S", "P"))
 
 
+def growth(before, after):
+    """Whether a number grows, and from what to what."""
+    how = "not at all" if before == after else f"by a factor of {after / before:.3f}" if before else "from nothing"
+    return f"{how}, {before:,} words before and {after:,} after"
+
+
 base, taller, longer = ask(), ask(Bc=256), ask(N=4096)
 K, V, Q, O, l, m = (base.arrays[name] for name in "KVQOlm")
 answer(
@@ -411,20 +422,25 @@ times = taller.total / base.total
 answer(3, f"{', '.join(fewer)}: Tc is {tiles(taller)} now. {taller.total:,} words, {times:.3f} times as many.")
 answer(
     4,
-    f"Not at all: {score_words(base)} words of S and P cross before, and {score_words(longer)} after. "
-    f"Nor does the peak: {base.peak_sram:,} words before, and {longer.peak_sram:,} after.",
+    f"S and P: {growth(score_words(base), score_words(longer))}. The peak: {growth(base.peak_sram, longer.peak_sram)}.",
 )
 
-# %%
-stopped, exact = first_keys(32)
-difference = np.abs(stopped - exact).max()
+# %% tags=["hide-input"] jupyter={"source_hidden": true}
+# Answer 5 is computed here.
+stopped, _ = first_keys(2 * 16)
+softmaxes = {
+    f"the {which} {len(keys)} keys": safe(q @ k[keys].T / np.sqrt(8)) @ v[keys]
+    for which, keys in (("first", range(16)), ("first", range(32)), ("last", range(32, 64)), ("first", range(48)), ("whole", range(64)))
+}
+away = {which: np.abs(stopped - result).max() for which, result in softmaxes.items()}
+nearest = min(away, key=away.get)
+said = "Exact attention" if away[nearest] < rounding else "Nothing of use, but nearest to it attention"
 answer(
-    5,
-    f"Exact attention of all {len(stopped)} queries to the first 32 keys: "
-    f"no element of O is further than {rounding:.1e}, a rounding error, from a softmax over those.",
+    5, f"{said} of all {len(stopped)} queries to {nearest}: largest difference {away[nearest]:.1e}, and rounding may make {rounding:.1e}."
 )
 
-# %% tags=["check"]
+# %% tags=["check", "hide-input"] jupyter={"source_hidden": true}
+# The answers are checked here.
 assert np.allclose([one["l"], one["O"], two["l"], two["O"]], [1.5, 4, 2, 2.5], rtol=0, atol=16 * 2.0**-53 * 5)
 assert base.total == 2 * 2048 * 64 + 16 * (3 * 2048 * 64 + 4 * 2048) + 2048 * 64 + 2 * 2048
 assert taller.total == 2 * 2048 * 64 + 8 * (3 * 2048 * 64 + 4 * 2048) + 2048 * 64 + 2 * 2048
@@ -435,7 +451,8 @@ assert base.peak_sram == longer.peak_sram
 assert base.sound
 assert taller.sound
 assert longer.sound
-assert difference < rounding
+assert away[nearest] < rounding < min(far for which, far in away.items() if which != nearest)
+assert nearest == "the first 32 keys"
 assert np.allclose([one["m"], two["m"], two["a"]], [np.log(2), np.log(4), 0.5], rtol=0, atol=8 * 2.0**-53)
 assert abs(checked - 2.5) < 16 * 2.0**-53 * 5
 

@@ -31,7 +31,7 @@ problem = Attention(n=N, d=d)
 # counts Q, K, V and O.
 #
 # Take M = 16,384 and d = 64, so that B = 64. **Write down:** how many words of SRAM are left beside the four tiles? And what else must be
-# on chip while a tile is worked on?
+# on chip while a tile is worked on? (Whatever is on chip at a moment is *resident*. A run that finds no room says who the residents are.)
 
 # %%
 B = -(-M // (4 * d))
@@ -192,9 +192,16 @@ axes.tick_params(labelsize=11)
 tile_map([chosen["flash", "fit"]])
 
 # %% [markdown]
-# Along $B_c$ only. So the best blocks lie where the line reaches furthest up: at the very edge, with $B_r$ small. Not as small as it can
-# be, because only the number of tiles matters: 1,024 keys make 9 tiles of 114 rows, and 9 of the 125 rows that would fit beside a single
-# query. So `best` takes the smaller ones, and 7 queries at a time.
+# Along $B_c$ only. So the best blocks lie where the line reaches furthest up: at the very edge, with $B_r$ small. But `best` took 7 queries
+# at a time, and not one. **Write down** why. Hint: how many tiles do the keys make?
+
+# %%
+most = max(rows for rows in range(1, N) if 2 * (1 + rows) * d + rows + 8 <= M)  # keys that fit beside a single query
+for rows in (most, chosen["flash", "best"].blocks.cols):
+    print(f"{N:,} keys in tiles of {rows}: {-(-N // rows)} tiles")
+
+# %% [markdown]
+# Only the number of tiles matters, and it is the same. So `best` takes the smaller ones, and has room for more queries.
 #
 # And for `flash2`? **Draw it in your mind first.**
 
@@ -202,6 +209,7 @@ tile_map([chosen["flash", "fit"]])
 tile_map([chosen["flash2", "fit"]])
 
 # %% tags=["check"]
+assert most == 125
 assert -(-N // 114) == -(-N // 125) == 9
 assert simulate("flash", problem, sram=M, blocks=(1, 125), execute=False, replay=False).total == chosen["flash", "best"].total
 assert simulate("flash", problem, sram=M, blocks=(1, 126), execute=False, replay=False, overflow="record").overflow > 0

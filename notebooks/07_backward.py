@@ -8,10 +8,14 @@
 # everything, **SRAM** the small fast one on the chip ([notebook 1](01_memory.ipynb)). A **flop** is one addition or multiplication.
 # FlashAttention works in **tiles** of $B_r$ queries by $B_c$ keys, and there are $T_c = N/B_c$ tiles of keys
 # ([notebook 5](05_flash.ipynb)).
+#
+# Two sizes of SRAM occur: 100 KiB, as in [notebook 4](04_standard.ipynb), which are 25,600 words of 4 bytes (float32), and 320 KiB, 81,920
+# words. A run that needs more than it is given is refused, unless it says `overflow="record"`.
 
 # %%
 # %matplotlib inline
 import inspect
+from itertools import product as pairs
 from math import prod
 
 import matplotlib.pyplot as plt
@@ -26,6 +30,8 @@ from iosim.published import cells, table
 
 N, d = 1024, 64
 problem = Attention(n=N, d=d)
+SMALL, LARGE = "100 KiB", "320 KiB"
+STANDARD, FLASH = STYLES["standard"].colour, STYLES["flash"].colour
 
 # %% [markdown]
 # ## What the chain rule asks for
@@ -52,16 +58,20 @@ problem = Attention(n=N, d=d)
 # $N^2$ is about a million and $Nd$ about 65,000?
 #
 # `both` runs the forward and the backward pass. `reuse="ideal"` counts as the table does, whatever a step needs moves once
-# ([notebook 4](04_standard.ipynb) has the small print).
+# ([notebook 4](04_standard.ipynb) has the small print): a step keeps one whole matrix of N x d on chip. In 100 KiB there is no room for
+# that, so here M is 320 KiB.
 
 # %%
-standard = both("standard", problem, reuse="ideal")
+standard = both("standard", problem, sram=LARGE, reuse="ideal")
 standard.reports[1]
 
 # %% tags=["check"]
 assert standard.sound
 assert standard.reports[0].total == 4 * N**2 + 4 * N * d
 assert standard.reports[1].total == 7 * N**2 + 8 * N * d == 7_864_320
+assert 100 * 1024 < 4 * N * d < standard.reports[1].peak_sram <= 320 * 1024
+assert {one.overflow for one in standard.reports} == {0}
+assert (100 * 1024 // 4, 320 * 1024 // 4) == (25_600, 81_920)
 
 # %% [markdown]
 # $7N^2 + 8Nd$: P is read by two steps, dP is written and read, dS is written and read by two steps.
@@ -94,18 +104,19 @@ print(code[code.index("    for j in m.tiles(N_k") :])
 # | written | | | | $T_c$ times | once each |
 #
 # **Predict**, for tiles of 256 keys, which the first released code used: $T_c$ is 4. How often do matrices of N x d pass in all, in the
-# backward pass? The forward pass adds $3T_c + 1$. Standard attention moves $11N^2 + 12Nd$ words in both passes: how many times fewer does
-# FlashAttention move? (N is 16d here, so that $N^2$ is $16Nd$.) And how many products does it make, where standard attention makes two
-# forward and four backward?
+# backward pass? The forward pass adds $3T_c + 1$. (Notebook 5 counted $3T_c + 3$ for it. Here the first visit makes O on chip, which spares
+# two passes: O is not filled beforehand, and not read at that visit.) Standard attention moves $11N^2 + 12Nd$ words in both passes: how
+# many times fewer does FlashAttention move? (N is 16d here, so that $N^2$ is $16Nd$.) And how many products does it make, where standard
+# attention makes two forward and four backward?
 
 # %%
-flash = both("flash", problem, blocks=(16, 256), overflow="record", first_pass="create")
+flash = both("flash", problem, sram=LARGE, blocks=(16, 256), first_pass="create")
 Tc, product = N // 256, 2 * N * N * d  # tiles of keys; the flops of one product of N x N x d
 for name, run in (("standard", standard), ("flash", flash)):
     for one in (*run.reports, run):
         what = one.pass_ if one is not run else "both"
         print(f"{name:<9} {what:<9} {one.flops.matmul // product} products, {one.flops.matmul:>11,} flops {one.total:>11,} words")
-print(f"FlashAttention moves {standard.total / flash.total:.2f} times fewer words")
+print(f"In {LARGE} FlashAttention moves {standard.total / flash.total:.2f} times fewer words")
 
 # %% tags=["check"]
 assert flash.sound
@@ -122,7 +133,8 @@ assert flash.total == sum(data) + N * (4 * Tc - 2) + N * 3 * Tc
 
 # %% [markdown]
 # 20 passes backward and 13 forward: 33 against $11 \cdot 16 + 12 = 188$ of the same size, and a few words for l, m and D. Seven products
-# instead of six, and several times fewer words. The run also computed the gradients and compared them with gradients in float64:
+# instead of six, and several times fewer words, in an SRAM of 320 KiB. (In a smaller one? We come to that.) The run also computed the
+# gradients and compared them with gradients in float64:
 
 # %%
 for one in flash.reports:
@@ -135,10 +147,14 @@ assert {name for one in flash.reports for name in one.errors} == {"O", "LSE", "d
 assert (N // d, 11 * 16 + 12) == (16, standard.total // (N * d)) == (16, 188)
 
 # %% [markdown]
-# Here are both backward passes, array by array.
+# Here are both backward passes, array by array, in the colours that the two have everywhere.
 
 # %%
-bars([standard.reports[1], flash.reports[1]])
+picture = bars([standard.reports[1], flash.reports[1]])
+for axes, colour in zip(picture.axes, (STANDARD, FLASH), strict=True):
+    for bar in axes.patches:
+        bar.set(edgecolor=colour, facecolor="white" if bar.get_hatch() else colour)
+picture
 
 # %% [markdown]
 # For a tile of P there is a choice: fetch $B_r \times B_c$ words, or spend $2 B_r B_c d$ flops on making it again, from tiles that are on
@@ -159,11 +175,73 @@ assert 195 < balance < 205
 assert stored > 9 * again
 
 # %% [markdown]
+# ## What fits
+#
+# How much room do those tiles of 256 keys take? **Write down** the words on chip in the backward pass: the tiles of K, V, dK and dV (256
+# rows of d), those of Q, dO, dQ and O (16 rows of d), and one tile of S and one of dP. Would they fit in 100 KiB?
+
+# %%
+for one in flash.reports:
+    peak = one.peak_sram
+    print(f"{one.pass_:<9} at most {peak // 4:,} words on chip, {peak:,} bytes: {peak / (100 * 1024):.2f} times 100 KiB")
+
+# %% tags=["check"]
+assert [one.peak_sram for one in flash.reports] == [156_160, 311_488]
+assert flash.reports[1].peak_sram == 4 * (4 * (16 + 256) * d + 2 * 16 * 256 + 3 * 16) > 3 * 100 * 1024
+assert {one.overflow for one in flash.reports} == {0}
+
+# %% [markdown]
+# They would not, by a factor of three. In 100 KiB both kernels need smaller tiles: FlashAttention reads Q, dO and dQ more often, and
+# standard attention reads K, V and dO again for every tile of queries. So the number above is that of an SRAM of 320 KiB.
+#
+# [Notebook 6](06_blocks.ipynb) has two rules for tiles that fit: `fit`, the largest of the paper's shape, and `best`, those that move the
+# fewest words. **Predict** how many times fewer words FlashAttention moves in 100 KiB. Is it still more than five?
+
+
+# %%
+def trained(sram, rule, n=N):
+    """The runs of both passes of both kernels in tiles that fit, counted only."""
+    asked, counted = Attention(n=n, d=d), {"sram": sram, "blocks": rule, "execute": False, "replay": False}
+    kernels = {"standard": {}, "flash": {"first_pass": "create"}}
+    return {
+        name: [simulate(kernel, asked, **counted, **options) for kernel in (name, f"{name}-backward")] for name, options in kernels.items()
+    }
+
+
+def total(runs):
+    """The words of both passes."""
+    return sum(run.total for run in runs)
+
+
+fitting = {case: trained(*case) for case in pairs((SMALL, LARGE), ("fit", "best"))}
+saved = {case: total(runs["standard"]) / total(runs["flash"]) for case, runs in fitting.items()}
+for (sram, rule), runs in fitting.items():
+    print(f"{sram}, {rule}: {saved[sram, rule]:.2f} times fewer")
+    for name, (forward, backward) in runs.items():
+        peak, tiles = max(forward.peak_sram, backward.peak_sram), f"tiles {forward.blocks} and {backward.blocks}"
+        print(f"   {name:<9} {forward.total + backward.total:>11,} words, {tiles:<25} {peak:>8,} of {forward.sram.amount:>8,} bytes")
+
+# %% tags=["check"]
+every = [run for runs in fitting.values() for both_passes in runs.values() for run in both_passes]
+assert all(run.sound and run.overflow == 0 and run.peak_sram <= run.sram.amount for run in every)
+assert (total(fitting[SMALL, "fit"]["standard"]), total(fitting[SMALL, "fit"]["flash"])) == (15_859_712, 9_364_480)
+assert {case: f"{ratio:.2f}" for case, ratio in saved.items()} == {
+    (SMALL, "fit"): "1.69",
+    (SMALL, "best"): "3.36",
+    (LARGE, "fit"): "5.23",
+    (LARGE, "best"): "7.48",
+}
+
+# %% [markdown]
+# In 100 KiB it is less: below two in tiles of the paper's shape, and more than three in the best ones. What FlashAttention saves depends on
+# the room it has, and the backward pass needs the most, because K, V, dK and dV stay on chip together.
+#
 # ## Figure 2 of the paper
 #
 # The left panel of Figure 2 in the FlashAttention paper (arXiv 2205.14135, version 2) shows this on an A100: GPT-2 medium, N = 1,024,
 # d = 64, 64 sequences of 16 heads, so 1,024 attention problems, in float16, forward and backward. *Standard* is PyTorch's attention with
-# dropout and a mask, which makes more passes over N x N than the textbook does.
+# dropout and a mask, which makes more passes over N x N than the textbook does. *FlashAttention* is the first release, with its tiles of 16
+# queries and 256 keys.
 #
 # | | standard | FlashAttention |
 # |---|--:|--:|
@@ -171,6 +249,21 @@ assert stored > 9 * again
 # | HBM reads and writes (GB) | 40.3 | 4.4 |
 # | runtime (ms) | 41.7 | 7.3 |
 #
+# Do such tiles fit there? Not in the SRAM alone, as the next cell shows: in float16, 2 bytes a word, with sums in float32, they need more
+# than an A100 has. A GPU also has *registers*, which hold numbers of a single thread. A real kernel keeps some of its tiles there; this
+# model has SRAM only, and charges all of them to it. The words that cross are those of the tiles, wherever on chip these lie.
+
+# %%
+released = {"sram": a100.sram, "blocks": (16, 256), "overflow": "record", "first_pass": "create", "execute": False, "replay": False}
+charged = [simulate(name, Attention(n=N, d=d, dtype="float16"), **released) for name in ("flash", "flash-backward")]
+for run in charged:
+    print(f"{run.kernel:<15} {run.peak_sram:>8,} bytes on chip; the SRAM of an A100 has {run.sram.amount:,}")
+
+# %% tags=["check"]
+assert charged[0].overflow == 0 < charged[1].overflow
+assert [run.total for run in charged] == [run.total for run in flash.reports]
+
+# %% [markdown]
 # **Predict** the two numbers of the middle row. FlashAttention makes the 33 passes over N x d that you know. PyTorch makes 18 over N x N
 # and 12 over N x d (below we see which). The next cell says what one pass is, for all heads; the rest is two multiplications.
 
@@ -296,7 +389,6 @@ assert (other.version, other.method, other.milliseconds, half.value) == ("other"
 # Flops, bytes and times, ours and the published ones:
 
 # %%
-STANDARD, FLASH = STYLES["standard"].colour, STYLES["flash"].colour
 ours = {
     "flops (10¹²)": (unfused.flops / 1e12, fused.flops / 1e12),
     "HBM (GB)": (unfused.data_bytes / 1e9, fused.data_bytes / 1e9),
@@ -329,33 +421,43 @@ assert unfused.data_bytes / fused.data_bytes > expected[0] / expected[1]
 # %% [markdown]
 # ## Does it get better with N?
 #
-# **Predict**: as N grows and the tiles stay as they are, what happens to the ratio of the words? (Standard: about $11N^2$. FlashAttention:
-# $(3T_c + 1) + (4T_c + 4)$ passes, about $7T_cNd$ words, with $T_c = N/B_c$. Divide.)
-
+# The SRAM stays as it is, N grows, and both kernels have their best tiles. FlashAttention makes $(3T_c + 1) + (4T_c + 4)$ passes of Nd
+# words. Each pass has a $T_c = N/B_c$ of its own, and $B_c$ is what the SRAM has room for: so its words grow as $N^2$. So do those of
+# standard attention, $11N^2$ and more.
+#
+# **Predict**: what happens to the ratio as N grows from 1,024 to 65,536? And what if the SRAM grows from 100 to 320 KiB?
 
 # %%
-def trained(n, forward, **options):
-    """Words of both passes of a kernel."""
-    asked = Attention(n=n, d=d)
-    passes = (forward, f"{forward}-backward")
-    given = {"blocks": (16, 256), "overflow": "record", "execute": False, "replay": False}
-    return sum(simulate(name, asked, **given, **options).total for name in passes)
-
-
-ratios = {}
-for n in (256, 1024, 4096, 16384, 65536):
-    more, fewer = trained(n, "standard", reuse="ideal"), trained(n, "flash", first_pass="create")
-    ratios[n] = more / fewer
-    print(f"N = {n:>6,}: {more:>14,} and {fewer:>13,} words, {ratios[n]:.2f} times fewer")
-print(f"11 Bc / 7d = {11 * 256 / (7 * d):.2f}")
+lengths = (1024, 4096, 16384, 65536)
+longer = {(sram, n): trained(sram, "best", n) for sram in (SMALL, LARGE) for n in lengths}
+ratios = {case: total(runs["standard"]) / total(runs["flash"]) for case, runs in longer.items()}
+for (sram, n), runs in longer.items():
+    more, fewer = (total(runs[name]) / n**2 for name in ("standard", "flash"))
+    print(f"{sram}, N = {n:>6,}: {more:>5.2f} N² and {fewer:>5.2f} N² words, {ratios[sram, n]:>5.2f} times fewer")
+for sram in (SMALL, LARGE):
+    print(
+        f"{sram}: from N = {lengths[0]:,} to {lengths[-1]:,} the ratio grows by a factor of {ratios[sram, 65536] / ratios[sram, 1024]:.2f}"
+    )
+for n in (lengths[0], lengths[-1]):
+    print(f"N = {n:,}: from {SMALL} to {LARGE} it grows by a factor of {ratios[LARGE, n] / ratios[SMALL, n]:.2f}")
 
 # %% tags=["check"]
-assert list(ratios.values()) == sorted(ratios.values())
-assert abs(ratios[65536] * 7 * d / (11 * 256) - 1) < 0.02
+assert all(run.sound and run.overflow == 0 for runs in longer.values() for passes in runs.values() for run in passes)
+for (_, n), runs in longer.items():
+    front, back = (-(-n // run.blocks.cols) for run in runs["flash"])  # Tc of each pass
+    passes, numbers = 3 * front + 1 + 4 * back + 4, 4 * front - 2 + 3 * back  # N x d; and l, m and D, one number a row
+    assert total(runs["flash"]) == passes * n * d + numbers * n
+for sram in (SMALL, LARGE):
+    assert ratios[sram, 65536] < 1.7 * ratios[sram, 1024]
+    assert longer[sram, 65536]["standard"][1].arrays["P"].reads == 3 * 65536**2  # a row does not fit: it is read once more
+    assert longer[sram, 1024]["standard"][1].arrays["P"].reads == 2 * 1024**2
+assert all(ratios[LARGE, n] > 2.2 * ratios[SMALL, n] for n in lengths)
 
 # %% [markdown]
-# It tends to $11 B_c/7d$, but for the words of l, m and D: the number of keys in a tile, against the width of a row. Not N, but the SRAM
-# decides how much is saved.
+# N does little: with 64 times the length the ratio is less than twice as large, and part of that is because a row of N numbers no longer
+# fits on chip, so that standard attention reads P and dP once more. The SRAM does more: about three times the room raises the ratio to more
+# than twice what it was. (For long sequences the words of FlashAttention fall nearly as 1/M, those of standard attention not below
+# $11N^2$.)
 #
 # ## Which backward pass moves the fewest words?
 #
@@ -401,7 +503,11 @@ else:
 
 # %%
 made_here, made_there = (run.flops.matmul // product for run in (flash, standard))
-print(f"1. N = {N:,}, d = {d}: {made_here} products instead of {made_there}, and {standard.total / flash.total:.2f} times fewer words.")
+fit, best, more = (saved[case] for case in ((SMALL, "fit"), (SMALL, "best"), (LARGE, "best")))
+print(
+    f"1. N = {N:,}, d = {d}: {made_here} products, not {made_there}; in 100 KiB {fit:.2f} times fewer words, "
+    f"{best:.2f} in the best tiles, {more:.2f} in 320 KiB."
+)
 kept = flash.reports[0].arrays["l"].writes // Tc + flash.reports[0].arrays["m"].writes // Tc
 print(f"2. m and l, {kept:,} words, are kept in place of the {N * N:,} of P; any tile of P is made again from them.")
 print(f"3. With PyTorch's passes: {unfused.data_bytes / 1e9:.1f} against {fused.data_bytes / 1e9:.1f} GB, as the paper's Figure 2 has it.")
@@ -409,4 +515,5 @@ print(f"3. With PyTorch's passes: {unfused.data_bytes / 1e9:.1f} against {fused.
 # %% tags=["check"]
 assert kept == 2 * N
 assert standard.total == 11 * N**2 + 12 * N * d == 12_320_768
-assert all(abs(ratio * 7 * d / (11 * 256) - 1) < 0.1 for n, ratio in ratios.items() if n >= 16384)
+assert flash.total == 2_189_312
+assert fit < best < more

@@ -17,10 +17,10 @@ import inspect
 from math import sqrt
 
 import matplotlib.pyplot as plt
+import numpy as np
 
 from iosim import Attention, regime_map, simulate
 from iosim.kernels.small_cache.square_tiles import score_tiles
-from iosim.plots import bounds as draw_bounds
 from iosim.plots.figures import GRID, INK, QUIET, STYLES, bare
 from iosim.regimes import places
 from iosim.theory.io_bounds import bounds, least_words
@@ -72,7 +72,7 @@ assert f"{small_sram.total / small_sram.compulsory:.1f}" == "17.5"
 #
 # `bounds` gives every bound that iosim knows, for any sizes, with its formula. There **N_q** and **N_k** are the numbers of queries and
 # keys (here both N), **d_v** is the number of columns of V and O (here d), and **E** the number of pairs of a query and a key that attend
-# (here $N^2$; a mask leaves fewer).
+# (here $N^2$; a mask leaves fewer). The bound *small cache* has its name from the small M for which it was made. We need the largest only.
 
 # %%
 run = simulate("flash2", problem, sram=16384, blocks="best", execute=False, replay=False)
@@ -185,11 +185,48 @@ assert [int(100 * turn / d**2) for turn in turns] == [74, 76, 77]
 # The printed variant loses earlier, because it needs room for three squares. With single columns the change comes between 0.74 and
 # $0.78\,d^2$, to and fro, because rounding to whole tiles decides there.
 #
-# The picture shows everything that was counted, over all M, with the largest bound as the strong line. The three ranges of M are named, and
-# what Saha and Ye say about the least traffic in them.
+# The picture shows three of them over M: above the words that each moves, and below how many times the largest bound that is. Everything
+# is in logarithms. Three ranges of M have names, which stand at the top: a *small cache* has no room for d rows of d words, and where
+# *everything fits*, all of K does. Beside the names stands what Saha and Ye say about the least traffic.
 
 # %%
-draw_bounds(found)
+at = np.unique(np.geomspace(512, 2**20, 600).astype(int))
+floor = np.array([least_words(problem, int(sram)) for sram in at])
+moved = {one.name: one.words_at(at) for one in found.curves}
+shown = {"flash": "flash", "flash2": "flash2", "square-tiles (one)": "square tiles, single columns"}
+_, (top, bottom) = plt.subplots(2, 1, figsize=(9.4, 7.6), sharex=True, height_ratios=[1.6, 1], layout="constrained")
+for axes, unit in ((top, 1), (bottom, floor)):
+    axes.loglog(at, floor / unit, color=INK, linewidth=2.4)
+    for name in shown:
+        axes.loglog(at, moved[name] / unit, color=STYLES[name.partition(" ")[0]].colour)
+    for one in found.regimes[1:]:
+        axes.axvline(one.start, color=QUIET, linestyle=":", linewidth=1)
+    axes.grid(axis="y", color=GRID, linewidth=0.6)
+    bare(axes)
+for name, place, side in (("flash", 1400, 1.3), ("flash2", 545, 0.42), ("square-tiles (one)", 20_000, 1.3)):
+    here = moved[name][np.searchsorted(at, place)]
+    top.text(place, here * side, shown[name], color=STYLES[name.partition(" ")[0]].colour, fontsize=11)
+top.text(580, 0.35 * floor[0], "the largest bound", color=INK, fontsize=11)
+for one in found.regimes:
+    left, right = max(one.start, at[0]), one.stop or at[-1]
+    top.text(sqrt(left * right), 5e9, f"{one.name}\n{one.condition}\n{one.theta}", ha="center", va="top", fontsize=10, color=INK)
+top.set(ylim=(6e5, 6e9), xlim=(at[0], at[-1]))
+top.set_ylabel("words moved")
+top.set_title(f"N = {N:,}, d = {d}: best blocks, and what nobody can go below", loc="left", fontsize=12, fontweight="bold", color=INK)
+bottom.set_ylim(0.9, 40)
+bottom.set_yticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
+bottom.set_ylabel("times the largest bound")
+bottom.set_xscale("log", base=2)
+sizes = [2**k for k in range(9, 21)]
+bottom.set_xticks(sizes[::2], [f"{size:,}" for size in sizes[::2]])
+bottom.minorticks_off()
+bottom.set_xlabel("SRAM capacity M (words)")
+
+# %% tags=["check"]
+assert all((words >= floor).all() for name, words in moved.items() if name in shown)
+ahead = np.argmin([moved[name] for name in shown], axis=0)
+assert [*shown][ahead[0]] == "square-tiles (one)"
+assert {[*shown][who] for who in ahead[at >= turns[-1]]} == {"flash2"}
 
 # %% [markdown]
 # ## So: is there a tighter bound in M?

@@ -128,6 +128,7 @@ predicted = case.predicted()
 print(f"{'array':<6} {'closed form':>11} {'listing, run':>12}")
 for name, moved in predicted.items():
     print(f"{name:<6} {moved.reads + moved.writes:>11,} {model.arrays[name].reads + model.arrays[name].writes:>12,}")
+print(f"{'in all':<6} {sum(moved.reads + moved.writes for moved in predicted.values()):>11,} {model.total:>12,}")
 
 # %% tags=["check"]
 tiles = -(-37 // 8)
@@ -305,7 +306,8 @@ print(f"{len(lines):,} lines; {names['ld.global.f32']} of them load from global 
 # %% [markdown]
 # The source calls `load_tile` three times. The compiler has written its loop out several times over, so that there are more such lines. It
 # might have made mistakes, or have loaded something twice to save registers. **Predict**: when 5 blocks of 24 threads run this code, how
-# many elements do those few lines load? By how many of the 5,861 in all will it differ from the closed form?
+# many elements do those few lines load? By how many will the elements of all arrays, loaded and stored, differ from the 5,861 of the
+# closed form (*in all* in the first table)?
 #
 # `prepared(case)` draws the inputs and makes room for the outputs, `calls` says how the kernel is launched, and `compare` sets what was
 # counted beside the closed form, and O and LSE beside attention in float64.

@@ -16,6 +16,7 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
+KEPT = ("tags", "jupyter")  # of a cell's metadata: what a check is, and which cells JupyterLab shows folded
 
 
 def sources() -> list[Path]:
@@ -30,7 +31,7 @@ def paired(source: Path) -> str:
     book.nbformat, book.nbformat_minor = 4, 5
     for place, cell in enumerate(book.cells, start=1):
         cell.id = f"cell-{place:02}"
-        cell.metadata = nbformat.from_dict({"tags": tags} if (tags := cell.metadata.get("tags")) else {})
+        cell.metadata = nbformat.from_dict({key: cell.metadata[key] for key in KEPT if cell.metadata.get(key)})
     nbformat.validate(book)
     return nbformat.writes(book) + "\n"
 
