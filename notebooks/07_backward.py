@@ -150,11 +150,7 @@ assert (N // d, 11 * 16 + 12) == (16, standard.total // (N * d)) == (16, 188)
 # Here are both backward passes, array by array, in the colours that the two have everywhere.
 
 # %%
-picture = bars([standard.reports[1], flash.reports[1]])
-for axes, colour in zip(picture.axes, (STANDARD, FLASH), strict=True):
-    for bar in axes.patches:
-        bar.set(edgecolor=colour, facecolor="white" if bar.get_hatch() else colour)
-picture
+bars([standard.reports[1], flash.reports[1]])
 
 # %% [markdown]
 # For a tile of P there is a choice: fetch $B_r \times B_c$ words, or spend $2 B_r B_c d$ flops on making it again, from tiles that are on

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from iosim.errors import BadInput
 from iosim.plots.curves import label
-from iosim.plots.figures import GRID, INK, QUIET, STYLES, Style, bare
+from iosim.plots.figures import GRID, INK, QUIET, bare, style
 from iosim.regimes import FAR, Regime, RegimeMap, Rival, Steps, floors, theta_words
 from iosim.tables import described, words
 from iosim.theory.sizes import Ints
@@ -91,11 +91,6 @@ def traffic(axes: Axes, found: RegimeMap, places: Ints, lowest: NDArray[np.float
     axes.text(0, 1.022, f"{described(found.problem)}, {passes}, {blocks}", transform=axes.transAxes, fontsize=9, color=QUIET)
 
 
-def look(rival: Rival) -> Style:
-    """The style of a kernel; a backward one without a style of its own takes that of its forward one."""
-    return STYLES.get(rival.kernel) or STYLES[short(rival.kernel)]
-
-
 def dashed(rival: Rival) -> bool:
     """Whether it is drawn with dashes: of the two depths of square tiles, the printed one."""
     return rival.options.get("depth") == "square"
@@ -104,7 +99,7 @@ def dashed(rival: Rival) -> bool:
 def named(found: RegimeMap, ends: Sequence[float]) -> list[tuple[float, str, str]]:
     """The labels of the rivals that fit, beside their last numbers."""
     fitting = [(end, who) for end, who in zip(ends, found.rivals, strict=True) if end]
-    return [(end, who.name + (" (dashed)" if dashed(who) else ""), look(who).colour) for end, who in fitting]
+    return [(end, who.name + (" (dashed)" if dashed(who) else ""), style(who.kernel).colour) for end, who in fitting]
 
 
 def short(name: str) -> str:
@@ -124,7 +119,7 @@ def curve(axes: Axes, one: Steps, rival: Rival, places: Ints, per: NDArray[np.fl
         return 0.0
     scale = np.ones(len(known)) if per is None else np.interp(known, places, per)
     moved = one.words_at(known) / scale
-    colour, marker = look(rival)
+    colour, marker = style(rival.kernel)
     axes.plot(known, moved, color=colour, linewidth=1.7, linestyle=(0, (3, 1.4)) if dashed(rival) else "solid", zorder=4)
     marks = np.flatnonzero(np.isin(known, 4 ** np.arange(31)))
     face = "white" if dashed(rival) else colour
@@ -146,8 +141,8 @@ def each_bound(axes: Axes, found: RegimeMap, places: Ints, each: Mapping[str, ND
     drawn = {}
     for name, line in thin.items():
         seen = np.where(line < axes.get_ylim()[0], np.nan, line)
-        style = styles.get(name, (0, (1, 2.5)))
-        (drawn[name],) = axes.plot(places, seen, color=QUIET, linewidth=1.1, linestyle=style, zorder=2, label=name)
+        dashes = styles.get(name, (0, (1, 2.5)))
+        (drawn[name],) = axes.plot(places, seen, color=QUIET, linewidth=1.1, linestyle=dashes, zorder=2, label=name)
     return drawn
 
 

@@ -30,8 +30,12 @@ OTHER = Style("#555555", "v")
 
 
 def style(kernel: str) -> Style:
-    """The style of a kernel, the same in every figure."""
-    return STYLES.get(kernel, OTHER)
+    """The style of a kernel, the same in every figure; a backward one without a style of its own has that of its forward one.
+
+    >>> style("flash2-backward") == style("flash2"), style("square-tiles-backward") == style("square-tiles"), style("fmha").marker
+    (True, False, 'v')
+    """
+    return STYLES.get(kernel) or STYLES.get(kernel.removesuffix("-backward"), OTHER)
 
 
 def bare(axes: Axes) -> None:
