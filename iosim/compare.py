@@ -11,7 +11,7 @@ from iosim.plan import BlockChoice, Given, make_plan
 from iosim.report import Report
 from iosim.run import report
 from iosim.specs import Attention
-from iosim.tables import Cell, described, table
+from iosim.tables import Cell, described, html, table
 from iosim.units import Capacity
 
 
@@ -26,13 +26,21 @@ class Comparison:
         return iter(self.reports)
 
     def __repr__(self) -> str:
+        head, rows, remarks = self._parts()
+        return "\n".join([self._title(), "", table(head, rows, right=head[1:]), *([""] if remarks else []), *remarks])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        head, rows, remarks = self._parts()
+        return html(self._title(), head, rows, remarks, right=head[1:])
+
+    def _parts(self) -> tuple[list[str], list[list[Cell]], list[str]]:
+        """The head, the rows and the remarks; without the column of the overflow where there is none."""
         head = ["kernel", "Br x Bc", "counted", "predicted", "lower bound", "ratio", "peak SRAM", "over M", "max error"]
         rows = [_row(report) for report in self.reports]
         if not any(report.overflow for report in self.reports):
             head, rows = [name for name in head if name != "over M"], [row[:-2] + row[-1:] for row in rows]
-        reasons = [f"{name}: {why}" for name, why in self.refused.items()]
-        remarks = [*([""] if reasons or self._notes() else []), *reasons, *self._notes()]
-        return "\n".join([self._title(), "", table(head, rows, right=head[1:]), *remarks])
+        return head, rows, [*(f"{name}: {why}" for name, why in self.refused.items()), *self._notes()]
 
     def _notes(self) -> list[str]:
         notes: dict[str, list[str]] = {}

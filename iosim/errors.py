@@ -4,6 +4,15 @@
 class IosimError(Exception):
     """The root of every error that iosim raises on purpose."""
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows instead of a traceback: the message, and the last line that is not iosim's own."""
+        import traceback
+
+        here = __file__.removesuffix("errors.py")
+        theirs = [frame for frame in traceback.extract_tb(self.__traceback__) if not frame.filename.startswith(here)]
+        where = f"line {theirs[-1].lineno}: {theirs[-1].line}" if theirs and theirs[-1].line else ""
+        return [*([where] if where else []), f"{type(self).__name__}: {self}"]
+
 
 class BadInput(IosimError, ValueError):
     """A problem, an option or a file that makes no sense; nothing was run."""

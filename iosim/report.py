@@ -13,7 +13,7 @@ from iosim.catalogue import kernel
 from iosim.counts import Counts, Flops, Traffic
 from iosim.plan import Plan
 from iosim.specs import Attention, Blocks
-from iosim.tables import Cell, described, spell, table
+from iosim.tables import Cell, described, html, spell, table
 from iosim.theory import Moved
 from iosim.units import Capacity
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from iosim.devices import Device
     from iosim.roofline import Time
     from iosim.theory.io_bounds import Bound
+
+_HEAD = ["array", "reads", "writes", "predicted", "bytes"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -252,8 +254,15 @@ class Report:
         return {"device": self.device.key, "seconds": time and time.seconds, "bound": time and time.bound}
 
     def __repr__(self) -> str:
-        lines = [self._title(), "", table(["array", "reads", "writes", "predicted", "bytes"], self._rows()), "", *self._footer()]
-        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+        return "\n".join([self._title(), "", table(_HEAD, self._rows()), "", *self._footer(), *self._remarks()])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        footer = [" ".join(line.split()) for line in self._footer()]
+        return html(self._title(), _HEAD, self._rows(), [*footer, *self._remarks()])
+
+    def _remarks(self) -> list[str]:
+        return [f"note: {note}" for note in self.notes]
 
     def _title(self) -> str:
         return f"{self.kernel}: {described(self.problem)}, SRAM {self.sram}, blocks {self.blocks} (Br x Bc)"

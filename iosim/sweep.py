@@ -10,6 +10,7 @@ from iosim.catalogue import FORWARD, kernel
 from iosim.compare import check_some_have, options_of
 from iosim.errors import BadInput, SramOverflow
 from iosim.plan import BlockChoice, Given, Overflow, make_plan
+from iosim.progress import bar
 from iosim.run import report
 from iosim.specs import Attention
 from iosim.units import Capacity, capacity
@@ -30,7 +31,7 @@ def sweep(
     blocks: BlockChoice = "fit",
     overflow: Overflow | None = None,
     executor: Executor | None = None,
-    progress: Callable[[int, int], object] = lambda done, of: None,
+    progress: Callable[[int, int], object] | None = None,
     **options: str | bool | None,
 ) -> list[Record]:
     """One record for every kernel and every point of ``n`` and ``sram``, counted (not executed), kernels innermost.
@@ -38,8 +39,8 @@ def sweep(
     ``n``: sequence lengths; where the problem has nk = n, nk follows. ``sram``: one capacity or several. ``overflow``: as for
     :func:`iosim.simulate`. ``executor``: any ``concurrent.futures.Executor``; None counts here. A record is that of
     :meth:`Report.record`; where a kernel does not fit, its numbers are None and ``error`` says why. ``progress`` is called with
-    (done, of) after each point. Raises :class:`BadInput` for unknown kernels or options, and for element or block masks, which have
-    one size, swept over ``n``.
+    (done, of) after each point; None shows a bar where this takes long in a notebook. Raises :class:`BadInput` for unknown kernels or
+    options, and for element or block masks, which have one size, swept over ``n``.
 
     >>> [record["total"] for record in sweep(Attention(n=1024, d=64), ["flash2"], sram=[12288, 24576])]
     [3539968, 1836032]
@@ -54,10 +55,11 @@ def sweep(
         for name in kernels
     ]
     run = map(count_point, points) if executor is None else executor.map(count_point, points)
+    told = bar("counting") if progress is None else progress
     records = []
     for done, record in enumerate(run, 1):
         records.append(record)
-        progress(done, len(points))
+        told(done, len(points))
     return records
 
 

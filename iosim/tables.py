@@ -34,6 +34,26 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Cell]], *, rule: str = "â
     return "\n".join(_line(line, widths, to_right) for line in lines)
 
 
+def html(title: str, head: Sequence[str], rows: Sequence[Sequence[Cell]], lines: Sequence[str] = (), *, right: Collection[str] = ()) -> str:
+    """The same for a notebook: a title, the table, and lines below it; every text is escaped.
+
+    >>> html("1 < 2", ["array", "words"], [["Q", 65536]])[-58:]
+    '<td style="text-align: right">65,536</td></tr></table></div>'
+    """
+    from html import escape
+
+    numeric = [any(isinstance(cell, int | float) for cell in column) for column in zip_longest(*rows)] or [False] * len(head)
+    sides = ["right" if number or name in right else "left" for number, name in zip(numeric, head, strict=True)]
+
+    def row(kind: str, cells: Sequence[str]) -> str:
+        shown = zip(cells, sides, strict=True)
+        return "<tr>" + "".join(f'<{kind} style="text-align: {side}">{escape(cell)}</{kind}>' for cell, side in shown) + "</tr>"
+
+    body = row("th", head) + "".join(row("td", [spell(cell) for cell in line]) for line in rows)
+    below = f"<p>{'<br/>'.join(map(escape, lines))}</p>" if lines else ""
+    return f"<div><p><b>{escape(title)}</b></p><table>{body}</table>{below}</div>"
+
+
 def spell(cell: Cell) -> str:
     """A cell as people read it: whole numbers whole, others to three digits.
 

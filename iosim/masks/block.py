@@ -194,6 +194,12 @@ class BlockMask:
         """The same tiles, all of them full: no element rule is left."""
         return replace(self, full=np.ones(self.nnz, np.bool_))
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the grid, tile by tile."""
+        from iosim.masks.drawn import html
+
+        return html(repr(self), self.rows_of(), self.indices, self.indices + 1, self.full, self.grid)
+
     def rows_of(self) -> Index:
         """The tile row of every kept tile, in the order of ``indices``."""
         return np.repeat(np.arange(self.grid[0]), np.diff(self.indptr))

@@ -62,6 +62,21 @@ class Grid:
         """Query tiles that no key tile visits."""
         return _chosen(self.by_row.visited() == 0)
 
+    def __repr__(self) -> str:
+        table, (n, height), (nk, width) = self.by_row, self.rows, self.cols
+        each, down = table.stop - table.first, len(table.pointer) - 1
+        partial = int(each[table.code & FULL == 0].sum())
+        size = f"{down}x{self._columns} tiles of {height}x{width} over {n}x{nk} pairs"
+        return f"Grid({size}: {int(each.sum()):,} visited, {partial:,} partial)"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the grid, tile by tile."""
+        from iosim.masks.drawn import html
+
+        table, down = self.by_row, len(self.by_row.pointer) - 1
+        rows = np.repeat(np.arange(down), np.diff(table.pointer))
+        return html(repr(self), rows, table.first, table.stop, table.code & FULL != 0, (down, self._columns))
+
     @property
     def _columns(self) -> int:
         return len(self.by_col.pointer) - 1
