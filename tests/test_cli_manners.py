@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -247,6 +248,12 @@ def test_an_interrupt_leaves_no_file(tmp_path: Path) -> None:
         assert process.stderr is not None
         assert process.stderr.read() == "iosim: interrupted\n"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+@pytest.mark.parametrize("line", ["trace flash2 --n 8 --d 2 --blocks 4x4 --out", "trace flash2 --html"])
+def test_a_file_that_cannot_be_written_is_named(call: Call, line: str) -> None:
+    assert refused(call, f"{line} /dev/full") == f"iosim: /dev/full: {os.strerror(errno.ENOSPC)}\n"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")

@@ -16,7 +16,7 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
     What is no regular file (a pipe, a terminal, /dev/null) is written as it is. Raises :class:`OSError`.
     """
     if os.path.exists(path) and not os.path.isfile(path):
-        with open(path, "wb") as file:
+        with _naming(path), open(path, "wb") as file:
             yield file
         return
     target = os.path.realpath(path)
@@ -24,13 +24,24 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
     temporary = f"{target}.{os.getpid()}.part"
     try:
-        with _opened(temporary, path) as file:
+        with _naming(path), _opened(temporary, path) as file:
             yield file
         os.replace(temporary, target)
     except BaseException:
         with suppress(OSError):
             os.remove(temporary)
         raise
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Let an error in writing say to which file, as one in opening does; that a reader went away is no error."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None or isinstance(error, BrokenPipeError):
+            raise
+        raise type(error)(error.errno, error.strerror, path) from None
 
 
 def _opened(temporary: str, path: str) -> BinaryIO:

@@ -40,5 +40,5 @@ def _squares(rows: Index, first: Index, stop: Index, full: Bool, grid: tuple[int
         for row in np.flatnonzero(kept).tolist():
             tiles = min(step, grid[0] - row * step) * min(step, grid[1] - left)
             fill = "currentColor" if kept[row] == whole[row] else "url(#iosim-some)"
-            place = f'x="{col * SIDE}" y="{row * SIDE}" width="{SIDE}" height="{SIDE}"'
+            place = f'x="{col * SIDE}" y="{row * SIDE}" width="{SIDE - 0.5}" height="{SIDE - 0.5}"'
             yield f'<rect {place} fill="{fill}" opacity="{kept[row] / tiles:.3g}"/>'
