@@ -24,6 +24,7 @@ import pytest
 
 from iosim import KERNELS
 from iosim.cli.group import COMMANDS
+from iosim.specs import CHOICES, OPTION_NAMES, Options
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -84,6 +85,31 @@ def test_what_is_made_of_a_kernel(name: str) -> None:
     assert all(f"`{array}`" in kernels.facts(name) for array in (*KERNELS[name].inputs, *KERNELS[name].outputs))
 
 
+def test_every_option_is_explained() -> None:
+    from iosim_docs import kernels
+
+    assert tuple(sorted(kernels.MEANINGS)) == tuple(sorted(OPTION_NAMES))
+    for option, meaning in kernels.MEANINGS.items():
+        switch = ("(on)", "(off") if getattr(Options(), option) is True else ("(off", "(on)")
+        default, *others = [f"`{choice}`" for choice in CHOICES[option]] if option in CHOICES else switch
+        assert all(-1 < meaning.find(default) < meaning.find(other) for other in others), option
+    for name, kernel in KERNELS.items():
+        assert re.findall(r"option `(\w+)`", kernels.facts(name)) == list(kernel.options)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_choice_of_a_kernel_is_counted_or_said_to_change_nothing(name: str) -> None:
+    from iosim_docs import kernels
+
+    text = kernels.variants(name)
+    for option, choice in kernels.choices(name):
+        spelled = f"`{option}={choice}`" if isinstance(choice, bool) else f'`{option}="{choice}"`'
+        changes = kernels.chosen(name, option, choice)[0].total != kernels.counted(name).total
+        assert spelled in text
+        assert not changes or f"| {spelled}" in text
+    assert ("no variants" in text) == (not KERNELS[name].options)
+
+
 def test_a_listing_brings_what_it_calls() -> None:
     from iosim_docs import kernels
 
@@ -108,9 +134,9 @@ def test_the_usage_of_a_command_is_its_help(name: str) -> None:
 def test_the_examples_in_the_package_of_the_site() -> None:
     from iosim_docs import kernels, notebooks
 
-    for module in (kernels, notebooks):
+    for module, examples in ((kernels, 1), (notebooks, 2)):
         found = doctest.testmod(module)
-        assert (found.attempted, found.failed) == (1, 0)
+        assert (found.attempted, found.failed) == (examples, 0)
 
 
 @pytest.mark.parametrize("example", PRINTING, ids=name_of)
@@ -163,6 +189,7 @@ def test_every_notebook_is_listed(source_tree: Path) -> None:
     assert len(found) >= 10
     text = notebooks.listed(source_tree / "notebooks")
     assert all(f"notebooks/{path.stem}.ipynb" in text for path in found)
+    assert text.count("words to read") == len(found) + 1
     assert all(title[0].isdigit() and question.endswith("?") for title, question in map(notebooks.head, found) if "?" in question)
 
 
@@ -189,6 +216,31 @@ def test_the_copy_of_a_notebook_leads_to_the_pages_and_has_no_widgets(tmp_path: 
     assert code["metadata"] == {"tags": ["check"], "mystnb": {"image": {"alt": "The picture that this code draws: 1 Why?"}}}
 
 
+def test_words_are_those_of_the_text_alone(tmp_path: Path) -> None:
+    from iosim_docs import notebooks
+
+    source = tmp_path / "01_a.py"
+    source.write_text("# %% [markdown]\n# # 1 One, two\n#\n# three $4$\n\n# %%\nnot = these\n\n# %% [markdown] tags=[]\n# four\n")
+    assert sum(map(notebooks.words, notebooks.prose(source))) == 4
+
+
+@pytest.mark.parametrize("asks", ["**Predict**: how many?", "Now **write down** how many.", "**Before you run it**, how many?"])
+def test_what_answers_a_prediction_is_folded_until_the_next_text(asks: str) -> None:
+    from iosim_docs import notebooks
+
+    code = {"cell_type": "code", "metadata": {"tags": ["check"]}, "source": ""}
+    text = {"cell_type": "markdown", "metadata": {}, "source": ["The prediction.\n", "It was **good**."]}
+    made = list(notebooks.folded([code, {**text, "source": ["Here.\n", asks]}, code, code, text, code]))
+    assert [cell["metadata"].get("tags") for cell in made] == [
+        ["check"],
+        None,
+        ["check", "hide-output"],
+        ["check", "hide-output"],
+        None,
+        ["check"],
+    ]
+
+
 def test_a_copy_is_made_anew_when_its_notebook_changes_and_only_then(tmp_path: Path) -> None:
     from iosim_docs import notebooks
 
@@ -208,8 +260,9 @@ def test_a_copy_is_made_anew_when_its_notebook_changes_and_only_then(tmp_path: P
 
 SYMBOLS = ("Q", "K", "V", "O", "S", "P", "D", "N", "N_q", "N_k", "d", "d_v", "l", "m", "LSE", "M", "Br", "Bc", "T_r", "T_c", "Θ")
 TERMS = (
-    "word", "byte", "flop", "bandwidth", "arithmetic intensity", "machine balance", "roofline", "HBM", "SRAM", "SM", "tile", "kernel",
-    "lower bound", "closed form",
+    "alpha", "density", "global memory", "init", "listing", "PTX", "register", "residents", "schedule", "sector", "shared memory",
+    "thread block", "warp", "word", "byte", "flop", "bandwidth", "arithmetic intensity", "machine balance", "roofline",
+    "HBM", "SRAM", "SM", "tile", "kernel", "lower bound", "closed form",
 )  # fmt: skip
 
 
@@ -310,9 +363,12 @@ def test_a_notebook_is_shown_as_it_ran(site: Path, notebook: Path) -> None:
     page = site / "notebooks" / f"{notebook.stem}.html"
     text, cells = page.read_text(encoding="utf-8"), json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    assert text.count("cell_input docutils") == len(code)
-    assert text.count("cell_output docutils") >= sum(re.search(r"^print\(", each, re.MULTILINE) is not None for each in code) > 0
+    assert len(re.findall(r'class="cell_input[^"]*docutils', text)) == len(code)
+    printing = sum(re.search(r"^print\(", each, re.MULTILINE) is not None for each in code)
+    assert len(re.findall(r'class="cell_output[^"]*docutils', text)) >= printing > 0
     assert text.count("jupyter-widget") == text.count("widget-view") == text.count("Traceback") == 0
+    asked = [cell for cell in cells if re.search(r"\*\*(predict|write down|before you run)", "".join(cell["source"]), re.IGNORECASE)]
+    assert text.count("What comes out? Show it") == text.count('<details class="admonition hide') >= len(asked) > 0
     drawn = [alt for alt in Reader(page).pictures if alt and alt.startswith("The picture that this code draws")]
     assert drawn
     assert "sys.modules" not in text

@@ -84,13 +84,13 @@ def test_up_to_which_m_a_bound_is_above_what_is_compulsory(page: str, name: str,
 
 
 LEADING: dict[str, Callable[[float], float]] = {
-    "8 x + 1": lambda x: 8 * x + 1,
-    "4 x + 1": lambda x: 4 * x + 1,
-    "6 x²": lambda x: 6 * x**2,
-    "4 x²": lambda x: 4 * x**2,
-    "4 x - 1": lambda x: 4 * x - 1,
-    "2 x - 1": lambda x: 2 * x - 1,
-    "x² / (1 + 4 x²)": lambda x: x**2 / (1 + 4 * x**2),
+    "$8 x + 1$": lambda x: 8 * x + 1,
+    "$4 x + 1$": lambda x: 4 * x + 1,
+    "$6 x^2$": lambda x: 6 * x**2,
+    "$4 x^2$": lambda x: 4 * x**2,
+    "$4 x - 1$": lambda x: 4 * x - 1,
+    "$2 x - 1$": lambda x: 2 * x - 1,
+    "$x^2 / (1 + 4 x^2)$": lambda x: x**2 / (1 + 4 * x**2),
 }
 
 
@@ -99,7 +99,7 @@ def test_words_a_pair_are_the_leading_terms(page: str) -> None:
     assert {spelled for spelled, _ in found.values()} == set(LEADING)
     assert all(LEADING[spelled](0.5) == float(at_four) for spelled, at_four in found.values())
     n, d = 2**20, 256
-    lines = {"two products, M ≥ 4 d²": 16, "two products, M ≤ 4 d²": 1, "small cache": 0.25, "Saha-Ye": 9}
+    lines = {r"two products, $M \ge 4 d^2$": 16, r"two products, $M \le 4 d^2$": 1, "small cache": 0.25, "Saha-Ye": 9}
     for line, times in lines.items():
         m = int(times * d * d)
         words = {bound.name: bound.words for bound in bounds(Attention(n, d), m)}[line.partition(",")[0]]
@@ -111,7 +111,7 @@ def test_words_a_pair_of_the_kernels_are_their_leading_terms(page: str) -> None:
     found = {cells[0]: LEADING[cells[1]] for cells in table(page, "| | words a pair |")}
     n, d = 2**20, 1024
     for line, (kernel, options), m, blocks in (
-        ("square tiles as printed, B = √(M / 4)", ("square-tiles", Options()), 4 * 256**2, Blocks(256, 256)),
+        (r"square tiles as printed, $B = \sqrt{M / 4}$", ("square-tiles", Options()), 4 * 256**2, Blocks(256, 256)),
         ('square tiles with `depth="one"`', ("square-tiles", ONE), 512**2, Blocks(512, 512)),
         ("FlashAttention, K and V filling the SRAM", ("flash", CREATE), 4 * d**2, Blocks(1, 2 * d)),
         ("FlashAttention-2, Q and O filling the SRAM", ("flash2", Options()), 4 * d**2, Blocks(2 * d, 1)),
@@ -126,12 +126,14 @@ def test_how_near_flash_attention_2_comes(page: str) -> None:
     blocks = theory.choose_blocks("flash2", problem, Capacity(m), "best", Options())
     words = sum(array.reads + array.writes for array in theory.predict("flash2", problem, blocks, Options()).values())
     share = 100 * (words / max(bound.words for bound in bounds(problem, m)) - 1)
-    assert f"its best blocks move {share:.1f} % more than the bound at M = 4 d²" in page
+    assert f"its best blocks move {share:.1f} % more than the bound at $M = 4 d^2$" in page
 
 
 def test_the_page_names_every_bound_and_its_formula(page: str) -> None:
     plain = page.replace("**", "")
     for bound in (*bounds(PROBLEM, 64), *backward_bounds(PROBLEM, 64)):
         assert bound.name.lower() in plain.lower()
+    for written, meant in ((r"\sqrt{M}", "√M"), (r"\Theta", "Θ"), (r"\min", "min"), ("^2", "²"), ("^3", "³")):
+        plain = plain.replace(written, meant)
     assert BACKWARD_GROWTH.formula in plain
     assert max(map(len, page.splitlines())) < 220

@@ -20,8 +20,12 @@ import pytest
 
 from iosim import Attention, Blocks, Capacity, Options, simulate, theory
 from iosim.animation.limits import MOST_EVENTS, MOST_WORDS
+from iosim.animation.moving import SIDE, roomy
+from iosim.animation.moving import SMALL as SMALL_RUN
 from iosim.cli import told
+from iosim.cli.asked import MOST_TILES
 from iosim.cli.output import CheckFailed
+from iosim.cli.trace import command as trace_command
 from iosim.devices import device
 from iosim.dtypes import itemsize
 from iosim.errors import BadInput
@@ -32,6 +36,7 @@ from iosim.exercises.submission import MOST
 from iosim.exercises.text import lines
 from iosim.grading.worker import Limits
 from iosim.paper.counting import RELEASED
+from iosim.plan import make_plan
 from iosim.published import mapper_frontier
 from iosim.theory.io_bounds import bounds
 from iosim.units import capacity
@@ -124,13 +129,18 @@ def version(extra: str, package: str, form: str) -> str:
 # Claims that cannot be computed: definitions, what others published, what was measured once. A change is made in two places, on purpose.
 
 DEFINED = {
-    "glossary": ["moving a word costs 1, computing costs nothing"],
+    "glossary": [
+        "moving a word costs 1, computing costs nothing",
+        "Room for one number, 32 bits wide",  # NVIDIA's words for its own chips, as are the next two
+        "32 threads of a thread block",
+        "32 bytes of global memory that begin at a multiple of 32",
+    ],
     "limits": ["an access costs 1 wherever it is"],
     "kernels/block-sparse": ["Where s is near 1, it saves nothing"],
     "teachers": ["is a row with 0 points and a reason", "The unchanged starter file gets 0."],
 }
 PUBLISHED = {
-    "bounds": ["a schedule within 0.03 % of it for 10 MB", "binary inputs (4.14)", "a (d, N) matrix (4.17)"],  # COSMA; Saha and Ye
+    "bounds": ["a schedule within 0.03 % of it for 10 MB", "binary inputs (4.14)", "a $(d, N)$ matrix (4.17)"],  # COSMA; Saha and Ye
     "kernels/fmha": ["for sequences of up to 512"],  # FlashAttention paper, Appendix E.4
     "kernels/index": ["Software of 2022"],
     "kernels/released": ["The code of May 2022"],
@@ -142,6 +152,51 @@ MEASURED = {"pebbling": ["that took 219 seconds for all M"]}
 
 
 # Claims, page by page.
+
+
+def why() -> list[str]:
+    """The table is an example of the site; the picture is that of the gallery."""
+    gpu, told = device("a100-40gb"), shown("why.py")
+    rate, balance = gpu.fp16_tensor_rate or 0, (gpu.fp16_tensor_rate or 0) / (gpu.bandwidth or 1)
+    rows = {kernel: NUMBER.findall(rest) for kernel, rest in re.findall(r"^(\w+) +(.*)$", shown("why.out"), re.MULTILINE)}
+    asked_for = {name: re.findall(rf"\b{name}=(\d+)", told)[0] for name in ("n", "d", "batch", "heads")}
+    _, waiting, _, computing, made, _ = rows["standard"]
+    assert 'device("a100-40gb")' in told
+    assert {row[3] for row in rows.values()} == {computing}
+    assert float(rows["flash2"][4]) > balance > float(rows["flash"][4])
+    assert float(rows["flash2"][1]) < float(computing) < float(rows["flash"][1])
+    return [
+        f"An A100 with {gpu.memory // 10**9} GB moves {(gpu.bandwidth or 0) // 10**9:,} GB a second",
+        f"makes up to {rate / 1e12:.0f} Tflop of matrix products in float16",
+        f"{balance:.0f} operations in the time of one byte",
+        "{batch} x {heads} heads of N = {n} queries and keys, each of d = {d} numbers".format(**asked_for),
+        f"with the same products, in {computing} ms if nothing held them up",
+        f"makes {made} flop of each byte, and waits {waiting} ms for its bytes",
+        f"FlashAttention-2 makes {rows['flash2'][4]}, more than the balance",
+        *pictured(),
+    ]
+
+
+def pictured() -> list[str]:
+    """What is said of the bars, whose script has these sizes."""
+    assert "n=1024, d=64" in shown("figures/bars.py")
+    assert "sram=49152" in shown("figures/bars.py")
+    forward = ("standard", "flash", "flash2")
+    names = [name for each in forward for name in (each, f"{each}-backward")]
+    runs = {name: simulate(name, Attention(1024, D), sram=49152, execute=False, replay=False) for name in names}
+    stored = sum(runs["standard"].arrays[name].reads + runs["standard"].arrays[name].writes for name in "SP")
+    every, (flash, flash2) = runs["standard"].total, (runs[name].total for name in forward[1:])
+    products = {name: made.flops.matmul // (2 * 1024**2 * D) for name, made in runs.items()}
+    more, fewer = (runs["flash2-backward"].flops.matmul / runs["standard-backward"].flops.matmul, runs["flash2-backward"].total)
+    assert [products[name] for name in forward] == [2, 2, 2]
+    return [
+        f"{stored // 1024**2} N² ",
+        f"For N = 1024 and d = {D}, S and P are {100 * stored / every:.0f} % of what is moved",
+        f"`flash2` moves {PARTS_OF[round(every / flash2)]} of what `standard` does, `flash` {PARTS_OF[round(every / flash)]}.",
+        f"{WORDS[products['flash2-backward']]} products of N x N x d instead of {WORDS[products['standard-backward']]}, "
+        f"{100 * (more - 1):.0f} % more flops",
+        f"still moves only {100 * fewer / runs['standard-backward'].total:.0f} % of the words of",
+    ]
 
 
 def quickstart() -> list[str]:
@@ -185,7 +240,7 @@ def glossary() -> list[str]:
         "Tflop/s are 10¹² of them a second",
         f"takes {products // 2 // (3 * 5 * 7)} N_q N_k d",  # each of the two products has so many
         f"the large, slow memory of a GPU, {a100.memory // 10**9} GB on the smaller A100",
-        f"{a100.shared_memory_per_sm // kib} KiB on an A100, of which one block of threads may have {most // kib} KiB",
+        f"{a100.shared_memory_per_sm // kib} KiB on an A100, of which one {{term}}`thread block` may have {most // kib} KiB",
     ]
 
 
@@ -277,7 +332,16 @@ def cached() -> list[str]:
 
 
 def traced() -> list[str]:
-    return [f"A page has room for {MOST_EVENTS:,} events and {MOST_WORDS:,} words of HBM"]
+    [size] = [str(option.default) for option in trace_command.params if option.name == "sram"]
+    least = {d: roomy([make_plan("flash2", Attention(SMALL_RUN.n, d), 2**20, SIDE, None, {})]) for d in (SMALL_RUN.d, 16, 64)}
+    assert SIDE[0] == SIDE[1]
+    return [
+        f"A page has room for {MOST_EVENTS:,} events and {MOST_WORDS:,} words of HBM",
+        f"N = {SMALL_RUN.n}, d = {SMALL_RUN.d} and blocks of {SIDE[0]} rows. M is then not the {capacity(size)} of",
+        f"{least[SMALL_RUN.d]} words for ``, {least[16]} with ``, {least[64]:,} with ``",
+        f"it stays {capacity(size)}.",
+        f"more than {MOST_TILES:,} tiles are refused",
+    ]
 
 
 # The kernels: what the closed forms say, term by term.
@@ -373,12 +437,12 @@ def lower_bounds() -> list[str]:
     shares = {times: above(wide, times * 256 * 256) for times in (4, 8, 16)}
     assert max(shares.values()) < 0.02
     return [
-        f"N = {n}, d = {d}, float32, in units of N² words",
-        f"At N = 2^{LARGE.bit_length() - 1} and d = {wide.d} its best blocks move {100 * shares[4]:.1f} % more than the bound at M = 4 d²",
+        f"N = {n}, d = {d}, float32, in units of $N^2$ words",
+        f"At $N = 2^{{{LARGE.bit_length() - 1}}}$ and $d = {wide.d}$ its best blocks move {100 * shares[4]:.1f} % more than the bound",
         f"up to M = {most['Saha-Ye']:,}, the small cache up to {most['small cache']:,}, two products up to {most['two products']:,}, "
-        f"which is {most['two products'] / (n * d):.2f} N d",
-        f"Near M = d² a factor of {float(at_d2[1]):.1f} is",
-        f"At d = {wide.d}, FlashAttention-2 comes within 2 % of the bound at M = 4, 8 and 16 d²",
+        f"which is ${most['two products'] / (n * d):.2f} N d$",
+        f"Near $M = d^2$ a factor of {float(at_d2[1]):.1f} is",
+        f"At d = {wide.d}, FlashAttention-2 comes within 2 % of the bound at M = 4, 8 and $16 d^2$",
     ]
 
 
@@ -436,7 +500,7 @@ def words_at(sram: int) -> int:
 
 def pebbling() -> list[str]:
     """From the table in bounds.md, which test_docs_bounds computes."""
-    row = re.search(r"^\| with some M ≥ 1 \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", source("bounds"), re.MULTILINE)
+    row = re.search(r"^\| with some \$M \\ge 1\$ \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", source("bounds"), re.MULTILINE)
     assert row is not None
     return [f"at N = {row[1]} for d = 1, {row[2]} for d = 2, {row[3]} for d = 4 and {row[4]} for d = 8"]
 
@@ -486,6 +550,7 @@ def gpu_device() -> list[str]:
 
 
 PAGES: dict[str, Callable[[], list[str]]] = {
+    "why": why,
     "quickstart": lambda: quickstart() + own(),
     "glossary": glossary,
     "machine": machine,

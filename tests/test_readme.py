@@ -43,6 +43,24 @@ def test_links_lead_somewhere(source_tree: Path) -> None:
     assert [target for target in targets if not target.startswith("http") and not (source_tree / target).exists()] == []
 
 
+def test_what_the_first_table_speaks_of_is_said_before_it(source_tree: Path) -> None:
+    said = readme(source_tree).split("```console\n")[0]
+    for name in (
+        "N *queries*",
+        "*values*",
+        "*key*",
+        "d numbers",
+        "HBM, high-bandwidth memory",
+        "SRAM (static random-access memory)",
+        "M *words*",
+        "a word is one",
+    ):
+        assert name in said
+    assert "](notebooks/01_memory.ipynb)" in said
+    assert "](docs/why.md)" in said
+    assert all(re.search(rf"\b{name}\b", said) for name in "QKV")
+
+
 @pytest.mark.parametrize("words", ["12,000", "12,341"])
 def test_the_arithmetic_of_the_walkthrough(words: str, source_tree: Path) -> None:
     assert words in readme(source_tree)

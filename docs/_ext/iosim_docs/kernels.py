@@ -14,13 +14,25 @@ from iosim.catalogue import BACKWARD, Kernel
 from iosim.errors import BadInput
 from iosim.plan import make_plan
 from iosim.run import report
-from iosim.specs import CHOICES
+from iosim.specs import CHOICES, Options
 from iosim_gpu.case import KERNELS as CUDA
 
 PROBLEM = Attention(n=1024, d=64)
 SRAM = "100KiB"
 ROOMY = "2MiB"  # for what keeps K and V whole
 ROOT = Path(inspect.getfile(theory)).parents[2]
+MEANINGS = {
+    "first_pass": "What waits in HBM between visits is read at the first visit, too (`load`, as printed), or made on chip then (`create`).",
+    "reuse": "K and V are read again for each query tile (`tiled`), or kept whole on chip once they were read (`ideal`).",
+    "softmax": "A whole row of S is on chip for the softmax (`rows`), or S passes in tiles and is read twice (`streamed`).",
+    "skip": "Tiles in which no pair may attend are left out (on), or visited like all others (off). Without a mask it changes nothing.",
+    "skip_empty": "K and V are loaded for tiles of keys that no query sees, too (off, as printed), or left out there (on).",
+    "accumulator": "What waits in HBM between visits has the inputs' type (`storage`), or is float32 in an array of its own (`float32`).",
+    "dq_pass": "dQ is summed in HBM by the pass that makes dK and dV (`shared`), or made by a pass of its own (`own`).",
+    "depth": "Products meet their factors in square tiles (`square`, as printed), or in single columns and rows (`one`), to save room.",
+    "pack": "Query heads that share a K and V run one after the other (off), or in one loop over the queries of all (on).",
+}
+"""What each option of :class:`iosim.specs.Options` does, its default first."""
 
 
 def facts(name: str) -> str:
@@ -30,12 +42,17 @@ def facts(name: str) -> str:
         ("reads", ", ".join(f"`{array}`" for array in kernel.inputs)),
         ("fills", ", ".join(f"`{array}`" for array in kernel.outputs)),
         ("outer loop", kernel.outside),
-        ("options", ", ".join(f"`{option}`" for option in kernel.options) or "none"),
+        *(options(kernel) or [("options", "none")]),
         ("words grow as", theory.theta(name)),
         *other_pass(name, kernel),
         ("in CUDA", "[counted on three meters](../gpu.md)" if name in CUDA else "no"),
     ]
     return "\n".join(["| | |", "|---|---|", *(f"| {title} | {text} |" for title, text in rows)])
+
+
+def options(kernel: Kernel) -> list[tuple[str, str]]:
+    """What each of its options does."""
+    return [(f"option `{option}`", MEANINGS[option]) for option in kernel.options]
 
 
 def other_pass(name: str, kernel: Kernel) -> Iterator[tuple[str, str]]:
@@ -112,18 +129,26 @@ def latex(symbol: str) -> str:
 
 
 def variants(name: str) -> str:
-    """One line for each choice that is not the default: what it does to words and peak, in the blocks that fit it."""
-    choices = [(option, choice) for option in KERNELS[name].options if option in CHOICES for choice in CHOICES[option][1:]]
-    if not choices:
-        return "It has no variants."
-    rows = [row("as printed", counted(name)), *(row(f'`{option}="{choice}"`', *chosen(name, option, choice)) for option, choice in choices)]
-    return "\n".join(["| variant | SRAM | Br x Bc | words | peak SRAM, bytes |", "|---|---|---|--:|--:|", *rows])
+    """A line for each choice that is not the default: its words and its peak, in the blocks that fit it; then what changes nothing."""
+    printed = counted(name)
+    made = [(f"`{option}={choice!r}`".replace("'", '"'), *chosen(name, option, choice)) for option, choice in choices(name)]
+    idle = [title for title, one, _ in made if (one.total, one.peak_sram) == (printed.total, printed.peak_sram)]
+    rows = [row("as printed", printed), *(row(*each) for each in made if each[0] not in idle)]
+    table = "\n".join(["| variant | SRAM | Br x Bc | words | peak SRAM, bytes |", "|---|---|---|--:|--:|", *rows])
+    same = f"{' and '.join(idle)} {'changes' if len(idle) == 1 else 'change'} nothing on this problem." if idle else ""
+    return "\n\n".join([table] * (len(rows) > 1) + [same] * bool(idle)) or "It has no variants."
 
 
-def chosen(name: str, option: str, choice: str) -> tuple[Report, str]:
+def choices(name: str) -> list[tuple[str, str | bool]]:
+    """Every choice of its options that is not the default."""
+    others = {option: CHOICES[option][1:] if option in CHOICES else (not getattr(Options(), option),) for option in KERNELS[name].options}
+    return [(option, choice) for option, chosen in others.items() for choice in chosen]
+
+
+def chosen(name: str, option: str, choice: str | bool) -> tuple[Report, str]:
     """It with one option, and what had to be asked for with it."""
     if option == "accumulator" and "first_pass" in KERNELS[name].options:
-        return counted(name, accumulator=choice, first_pass="create"), ' with `first_pass="create"`'
+        return counted(name, accumulator=str(choice), first_pass="create"), ' with `first_pass="create"`'
     return counted(name, **{option: choice}), ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,40 @@ PLAIN = "import sys\n\nsys.modules['ipywidgets'] = None"
 """A slider does nothing on a page that nobody serves: without its package a notebook shows the same cell with numbers of its own."""
 
 
+ASKS = re.compile(r"\*\*(predict|write down|before you run)", re.IGNORECASE)
+"""How a cell asks for a prediction."""
+
+
 def listed(folder: Path) -> str:
-    """One paragraph for each notebook, in their order, as Markdown, and a table of contents for the side of the page."""
-    said = [f"[**{title}**]({FOLDER}/{path.stem}.ipynb) {question}" for path in sources(folder) for title, question in [head(path)]]
-    names = [f"{FOLDER}/{path.stem}" for path in sources(folder)]
-    return "\n\n".join([*said, "\n".join(["```{toctree}", ":hidden:", "", *names, "```"])])
+    """One paragraph for each notebook, in their order, with its length, as Markdown, and a table of contents for the side of the page."""
+    paths = sources(folder)
+    length = {path: sum(map(words, prose(path))) for path in paths}
+    about = f"{round(sum(length.values()), -3):,}"
+    lead = f"How long they take nobody has measured; there are about {about} words to read, between pieces of code."
+    said = [
+        f"[**{title}**]({FOLDER}/{path.stem}.ipynb) {question} *({round(length[path], -2):,} words to read)*"
+        for path in paths
+        for title, question in [head(path)]
+    ]
+    names = [f"{FOLDER}/{path.stem}" for path in paths]
+    return "\n\n".join([lead, *said, "\n".join(["```{toctree}", ":hidden:", "", *names, "```"])])
+
+
+def prose(path: Path) -> Iterator[str]:
+    """The text between the pieces of code of a notebook's source."""
+    for cell in path.read_text(encoding="utf-8").split("# %%")[1:]:
+        kind, _, text = cell.partition("\n")
+        if "[markdown]" in kind:
+            yield re.sub(r"^# ?", "", text, flags=re.MULTILINE)
+
+
+def words(text: str) -> int:
+    """How many words a text has: what stands between spaces and has a letter in it.
+
+    >>> words("Take **N = 4** rows: how many words?")
+    6
+    """
+    return sum(any(map(str.isalpha, part)) for part in text.split())
 
 
 def sources(folder: Path) -> list[Path]:
@@ -55,7 +84,7 @@ def copied(notebook: Path) -> str:
     """A notebook as Sphinx gets it: links as they are on the site, no widgets, and words for who cannot see its pictures."""
     book = json.loads(notebook.read_text(encoding="utf-8"))
     hidden: Cell = {"cell_type": "code", "execution_count": None, "id": "plain", "metadata": {"tags": ["remove-cell"]}, "outputs": []}
-    book["cells"] = [{**hidden, "source": PLAIN}, *map(linked, described(book["cells"]))]
+    book["cells"] = [{**hidden, "source": PLAIN}, *map(linked, folded(described(book["cells"])))]
     return json.dumps(book, ensure_ascii=False, indent=1)
 
 
@@ -79,3 +108,14 @@ def described(cells: list[Cell]) -> Iterator[Cell]:
         else:
             alt = {"image": {"alt": f"The picture that this code draws: {heading}"}}
             yield {**cell, "metadata": {**cell["metadata"], "mystnb": alt}}
+
+
+def folded(cells: Iterable[Cell]) -> Iterator[Cell]:
+    """The cells, with the outputs of those behind a question for a prediction hidden until a click, up to the next text."""
+    hide: list[str] = []
+    for cell in cells:
+        if cell["cell_type"] == "markdown":
+            hide = ["hide-output"] if ASKS.search("".join(cell["source"])) else []
+            yield cell
+        else:
+            yield {**cell, "metadata": {**cell["metadata"], "tags": [*cell["metadata"].get("tags", []), *hide]}}
