@@ -30,8 +30,8 @@ nb_execution_timeout = 60
 nb_execution_raise_on_error = True
 nb_output_stderr = "warn"
 nb_merge_streams = True
-nb_code_prompt_show = "What comes out? Show it"
-nb_code_prompt_hide = "Hide it"
+nb_code_prompt_show = "Show the {type}"
+nb_code_prompt_hide = "Hide the {type}"
 nb_ipywidgets_js = {}  # widgets would load scripts from elsewhere; iosim_docs.notebooks leaves them out
 bibtex_bibfiles = ["references.bib"]
 bibtex_default_style = "unsrt"
@@ -43,7 +43,7 @@ autodoc_class_signature = "separated"
 autodoc_default_options = {"members": True, "undoc-members": False}
 # No inventory of Python's or NumPy's documentation is read, since that would need a network: what is theirs is named, not linked.
 nitpick_ignore_regex = [
-    ("py:.*", r"(numpy|np|collections|typing|pathlib|fractions|matplotlib|os)\..*"),
+    ("py:.*", r"(numpy|np|collections|concurrent|typing|pathlib|fractions|matplotlib|os)\..*"),
     ("py:class", r"(.*\._Array|Array|Box|Deed|Int32|Kind|Path|Record|Shape|Size|Visit)"),  # aliases, which have no page
     ("py:class", r"iosim\..*\.(Exercise|Number|Quantity|Recording|Rival|Step|Steps)"),  # what only its own module builds
 ]

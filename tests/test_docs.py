@@ -368,7 +368,9 @@ def test_a_notebook_is_shown_as_it_ran(site: Path, notebook: Path) -> None:
     assert len(re.findall(r'class="cell_output[^"]*docutils', text)) >= printing > 0
     assert text.count("jupyter-widget") == text.count("widget-view") == text.count("Traceback") == 0
     asked = [cell for cell in cells if re.search(r"\*\*(predict|write down|before you run)", "".join(cell["source"]), re.IGNORECASE)]
-    assert text.count("What comes out? Show it") == text.count('<details class="admonition hide') >= len(asked) > 0
+    hidden = sum("hide-input" in cell["metadata"].get("tags", []) for cell in cells)
+    assert text.count("Show the source") == hidden
+    assert text.count("Show the") == text.count('<details class="admonition hide') >= len(asked) + hidden > 0
     drawn = [alt for alt in Reader(page).pictures if alt and alt.startswith("The picture that this code draws")]
     assert drawn
     assert "sys.modules" not in text
