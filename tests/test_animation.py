@@ -253,6 +253,9 @@ WRONG = {
     "trace --html x.html --from .": ". is a folder, not a trace",
     "trace --html x.html --from": "requires an argument",
     "trace flash2 --html nowhere/x.html": "folder",
+    "trace flash2 --html .": "--html '.' is no file name; give one such as ./flash2.html",
+    "trace --html . flash --beside flash2": "give one such as ./flash.html",
+    "trace --html . --from some/t.jsonl": "give one such as ./t.html",
     "trace flash2 --html x.html --sram 60 --blocks 4x4": "would fit",
     "trace flash2 --html x.html --reuse ideal": "--reuse",
 }
@@ -270,6 +273,38 @@ def test_a_wrong_command_gets_one_line(
     assert WRONG[command] in err
     assert [path.name for path in tmp_path.iterdir()] == ["t.jsonl"]
     assert Path("t.jsonl").read_text(encoding="utf-8") == "a trace"
+
+
+@pytest.mark.parametrize(("path", "better"), [("", "flash2.html"), ("folder", "folder/flash2.html"), ("folder/", "folder/flash2.html")])
+def test_the_file_that_is_advised_in_place_of_none_is_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], path: str, better: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    assert main(["trace", "flash2", "--html", path]) == 2
+    err = capsys.readouterr().err
+    assert err == f"iosim: --html {path!r} is no file name; give one such as {better}\n"
+    assert main(["trace", "flash2", "--html", better]) == 0
+    assert main(["trace", "flash2", "--html", "of-any-name"]) == 0
+    assert Path("of-any-name").read_bytes() == Path(better).read_bytes()
+
+
+def test_the_help_says_which_m_a_page_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "--help"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    found = re.search(
+        r"M is the least power of two, in words, that holds what the run needs, .*: (\d+) for flash2, not the (\S+) of --sram", told
+    )
+    assert found is not None
+    assert re.search(r"--sram SIZE Capacity M: words, or bytes with a suffix. \[default: (\S+)\]", told)[1] == found[2]  # type: ignore[index]
+    path = tmp_path / "page.html"
+    for line, capacity in [
+        ("flash2", (int(found[1]), "words")),
+        ("flash2 --blocks fit", (102_400, "bytes")),
+        ("flash --d 16", (512, "words")),
+    ]:
+        assert main(["trace", *line.split(), "--html", str(path)]) == 0
+        assert [(run["capacity"], run["unit"]) for run in data_of(path)] == [capacity]
 
 
 def data_of(path: Path) -> list[dict[str, object]]:

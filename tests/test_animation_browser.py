@@ -186,6 +186,72 @@ def test_it_fits_a_phone(open_page: Open, width: int) -> None:
         assert box["y"] + box["height"] <= 844
 
 
+PLACES = """() => {
+  const box = one => one.getBoundingClientRect(), main = document.querySelector("main"), shown = one => one.checkVisibility();
+  return {
+    main: [box(main).top, box(main).bottom], controls: box(document.getElementById("controls")).top,
+    scrolls: main.scrollHeight - main.clientHeight,
+    canvas: [...document.querySelectorAll(".stage")].map(one => box(one).bottom),
+    words: [...document.querySelectorAll(".counters")].map(one => box(one).bottom),
+    rows: [...document.querySelectorAll(".row")].filter(shown).map(one => box(one).bottom),
+    listings: [...document.querySelectorAll(".listing")].filter(shown).map(one => box(one).bottom),
+    last: Math.max(...[...document.querySelectorAll(".run")].map(one => box(one).bottom)),
+    letters: parseFloat(getComputedStyle(document.querySelector(".counters td")).fontSize), wide: document.documentElement.scrollWidth,
+    tall: document.documentElement.scrollHeight,
+  };
+}"""
+
+
+@pytest.mark.parametrize("window", [(1280, 800), (1024, 768), (1366, 768), (1920, 1080)], ids=str)
+@pytest.mark.parametrize("beside", [None, "flash"])
+def test_it_fits_a_projector(open_page: Open, beside: str | None, window: tuple[int, int]) -> None:
+    """Picture and words moved are seen without scrolling; the bar covers nothing; large is larger, and leaves out what has no room."""
+    page = open_page(animate("flash2", beside=beside), *window)
+    runs = 1 if beside is None else 2
+    seek(page, length(page) // 2)
+    letters = []
+    for large in (False, True, False):
+        found = page.evaluate(PLACES)
+        letters.append(found["letters"])
+        assert (found["wide"], found["tall"]) == window
+        assert found["main"] == [0, found["controls"]]
+        assert len(found["words"]) == runs
+        assert max(*found["canvas"], *found["words"]) <= found["controls"]
+        assert (len(found["rows"]), len(found["listings"])) == ((0, 2 - runs) if large else (runs, runs))
+        if runs == 1 and window[1] >= 800:
+            assert found["scrolls"] == 0
+            assert all(bottom <= found["controls"] for bottom in found["rows"])
+        page.evaluate("document.querySelector('main').scrollTo(0, 1e6)")
+        assert page.evaluate(PLACES)["last"] <= found["controls"]
+        page.evaluate("document.querySelector('main').scrollTo(0, 0)")
+        page.keyboard.press("l")
+    assert letters[1] > (1.1 if beside is None else 1.05) * letters[0] > 14.5
+    assert letters[0] == letters[2]
+
+
+def test_large_is_a_button_too_and_on_a_phone_it_is_the_short_form_of_two_runs(open_page: Open) -> None:
+    page = open_page(animate("flash2", beside="flash"), width=390, height=844)
+    high = []
+    for pressed in ("true", "false"):
+        assert page.locator("#large").get_attribute("aria-pressed") == pressed
+        found = page.evaluate(PLACES)
+        assert len(found["rows"]) == len(found["listings"]) == (0 if pressed == "true" else 2)
+        high.append(found["scrolls"])
+        page.locator("#large").click()
+    assert high[0] < 1700 < high[1]
+    assert page.locator("#large").get_attribute("aria-pressed") == "true"
+
+
+def test_keys_and_signs_explain_the_tiles_of_pairs_and_leave_room_for_the_picture(open_page: Open) -> None:
+    page = open_page(animate("flash2"), 1280, 800)
+    page.locator(".help summary").click()
+    told = page.locator(".help").inner_text()
+    for part in ("solid once", "how often it was visited", "hatched while that is still to come", "with a cross it is never visited"):
+        assert part in told
+    found = page.evaluate(PLACES)
+    assert found["canvas"][0] <= found["controls"]
+
+
 def test_in_a_notebook_it_plays_inside_its_frame(browser: Browser) -> None:
     page = browser.new_page()
     page.set_content(animate("flash2")._repr_html_())

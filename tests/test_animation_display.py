@@ -8,17 +8,17 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import combinations, pairwise, takewhile
 from math import ceil, inf, isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from iosim import Attention, MovingPicture, animate, random_inputs, simulate
+from iosim import Attention, BlockMask, MovingPicture, animate, random_inputs, simulate
 from iosim.animation.moving import picture as picture_of
 from iosim.animation.recording import Recording
-from iosim.animation.steps import KINDS
+from iosim.animation.steps import KINDS, Steps
 from iosim.events import Event
 from iosim.memory import Machine
 from iosim.plan import make_plan
@@ -43,19 +43,24 @@ const wrap = (kind, name, before) => {
   kind.prototype[name] = function (...given) { before(this, ...given); return real.apply(this, given); };
 };
 const [Context, note] = [CanvasRenderingContext2D, (c, ...what) => (c.canvas.drawn ??= []).push(what)];
-wrap(Context, "clearRect", c => { if (c.canvas.film) c.canvas.film.push(c.canvas.drawn); c.canvas.drawn = []; });
+wrap(Context, "clearRect", c => {
+  if (c.canvas.film) c.canvas.film.push(c.canvas.drawn);
+  [c.canvas.drawn, c.zoom] = [[], c.getTransform().a];
+});
 wrap(Context, "fillRect", (c, x, y, w, h) => note(c, "fill", [x, y, w, h], colour(c.fillStyle), c.globalAlpha));
 wrap(Context, "strokeRect", (c, x, y, w, h) => note(c, "frame", [x, y, w, h], c.strokeStyle, c.lineWidth));
 wrap(Context, "fillText", (c, text, x, y) => {
   const at = c.getTransform().transformPoint({x, y});
-  note(c, "text", text, at.x, at.y, c.textAlign, +c.font.match(/^(\\d+) /)?.[1] || (c.font.startsWith("bold") ? 700 : 400),
-    parseFloat(c.font.match(/([\\d.]+)px/)[1]), c.fillStyle, c.globalAlpha);
+  const weight = +c.font.match(/^(\\d+) /)?.[1] || (c.font.startsWith("bold") ? 700 : 400), turned = c.getTransform().b !== 0;
+  note(c, "text", text, at.x / c.zoom, at.y / c.zoom, c.textAlign, weight,
+    parseFloat(c.font.match(/([\\d.]+)px/)[1]), c.fillStyle, c.globalAlpha, c.measureText(text).width, turned);
 });
 wrap(Context, "beginPath", c => c.way = []);
 for (const kind of [Context, Path2D]) for (const name of ["moveTo", "lineTo"])
   wrap(kind, name, (c, x, y) => (c.way ??= []).push([name, x, y]));
 for (const name of ["rect", "roundRect"]) wrap(Context, name, (c, x, y, w, h) => c.way.push([name, x, y, w, h]));
-wrap(Context, "stroke", c => note(c, "line", c.way, c.strokeStyle, Math.round(100 * c.lineWidth) / 100, c.getLineDash().length > 0));
+wrap(Context, "stroke", (c, path) => note(c, "line", (path ?? c).way, c.strokeStyle,
+  Math.round(100 * c.lineWidth) / 100, c.getLineDash().length > 0));
 wrap(Context, "fill", (c, path) => note(c, "area", (path ?? c).way, colour(c.fillStyle), c.globalAlpha));
 """
 
@@ -67,7 +72,7 @@ SEEN = """deeds => {
     const marked = one => getComputedStyle(one).backgroundColor !== "rgba(0, 0, 0, 0)";
     const striped = one => getComputedStyle(one).backgroundImage !== "none";
     const bars = row => [...row.querySelectorAll(".bar")].map(
-      bar => [box(bar).width, box(bar.firstChild).width, box(row.lastChild).width, striped(bar.firstChild)]);
+      bar => [box(bar).width, box(bar.firstChild).width, box(row.querySelector(".scale")).width, striped(bar.firstChild)]);
     const frame = box(root.querySelector(".listing")), canvas = root.querySelector("canvas");
     const inside = ({top, bottom}) => top >= frame.top && bottom <= frame.bottom;
     return {
@@ -131,6 +136,7 @@ class Moment:
     moves: Counter[tuple[str, int, int]] = field(default_factory=Counter)
     written: set[tuple[str, int, int]] = field(default_factory=set)
     visits: Counter[tuple[int, int]] = field(default_factory=Counter)
+    awaited: list[tuple[int, int]] = field(default_factory=list)
     contents: dict[str, np.ndarray] = field(default_factory=dict)
 
     def copy(self) -> Moment:
@@ -171,6 +177,9 @@ class Film:
     def after(self, now: Moment, place: int) -> Moment:
         number, _, thing, sram, at = self.run.steps.rows[place]
         kind, now.place = KINDS[number], place + 1
+        if kind not in ("begin", "end", "load"):  # the first thing that is made of a tile of pairs
+            now.visits.update(now.awaited)
+            now.awaited = []
         if kind == "compute":
             now.residents[thing] = replace(now.residents[thing], at=at, since=now.place)
         else:
@@ -184,10 +193,11 @@ class Film:
             now.marks.append(len(now.residents))
             now.scopes.append((name, top, bottom))
             if name in ("i", "j"):
-                now.visits.update(self.pairs(now))
+                now.awaited = self.pairs(now)
         elif kind == "end":
             del now.residents[now.marks.pop() :]
-            now.scopes.pop()
+            if now.scopes.pop()[0] in ("i", "j"):
+                now.awaited = []
         elif kind in ("load", "alloc"):
             block = Resident(name, (top, bottom), (left, right), now.sram, sram - now.sram, words, at, kind == "load", now.place)
             now.residents.append(block)
@@ -305,7 +315,7 @@ def event_text(film: Film, now: Moment) -> str:
 # The panels.
 
 
-def check_panels(seen: dict[str, Any], film: Film, now: Moment, row: int) -> None:
+def check_panels(seen: dict[str, Any], film: Film, now: Moment, row: int, longest: int) -> None:
     run, told = film.run, event_text(film, now)
     assert (seen["name"], seen["told"]) == (run.name, f"{run.told}; M = {run.capacity:,} {run.unit}")
     assert (seen["event"], seen["sign"]) == (told, SIGNS[film.step(now.place)[0]] if now.place else "")
@@ -319,20 +329,24 @@ def check_panels(seen: dict[str, Any], film: Film, now: Moment, row: int) -> Non
         ["overflow", f"{over:,} too many" if over else "0"],
     ]  # fmt: skip
     assert seen["warned"] == (over > 0)
-    check_counters(seen["counters"], film, now)
+    check_counters(seen["counters"], film, now, longest)
     check_row(seen, film, now, row)
 
 
-def check_counters(shown: list[Any], film: Film, now: Moment) -> None:
+def words_of(film: Film, now: Moment) -> list[tuple[int, ...]]:
+    """Words read and written of each array, and of all."""
+    rows = [(now.words[name, "read"], now.words[name, "written"]) for name, *_ in film.run.steps.arrays]
+    return [*rows, tuple(map(sum, zip(*rows, strict=True)))]
+
+
+def check_counters(shown: list[Any], film: Film, now: Moment, longest: int) -> None:
+    """Words so far, and bars of which the longest, of any run, stands for ``longest`` words."""
     names = [name for name, *_ in film.run.steps.arrays]
-    words = [[(moment.words[name, "read"], moment.words[name, "written"]) for name in names] for moment in (now, film.final)]
-    now_all, end_all = ([*rows, tuple(map(sum, zip(*rows, strict=True)))] for rows in words)
+    now_all, end_all = words_of(film, now), words_of(film, film.final)
     assert [row[:3] for row in shown] == [
         [name, f"{reads:,}", f"{writes:,}"] for name, (reads, writes) in zip([*names, "all"], now_all, strict=True)
     ]
-    most = max(map(max, end_all[:-1]))
     for (*_, bars), moved, ends in zip(shown, now_all, end_all, strict=True):
-        longest = most if bars is not shown[-1][3] else max(ends)
         assert [bar[3] for bar in bars] == [False, True]
         for (frame, bar, room, _), so_far, end in zip(bars, moved, ends, strict=True):
             assert frame == pytest.approx(room * end / longest, abs=0.6)
@@ -382,6 +396,16 @@ class Text:
     size: float
     colour: str
     alpha: float
+    width: float
+    turned: bool
+
+    @property
+    def box(self) -> Box4:
+        """What it covers, from its capitals down to its baseline."""
+        high = 0.72 * self.size
+        if self.turned:
+            return Box4(self.x, self.y, high, self.width)
+        return Box4(self.x - {"left": 0, "center": 0.5, "right": 1}[self.align] * self.width, self.y - high, self.width, high)
 
 
 class Drawing:
@@ -428,6 +452,15 @@ class Box4:
 
     def holds(self, x: float, y: float) -> bool:
         return self.x - 0.01 <= x <= self.x + self.w + 0.01 and self.y - 0.01 <= y <= self.y + self.h + 0.01
+
+    def encloses(self, other: Box4) -> bool:
+        """Whether all of the other lies in it."""
+        return self.holds(other.x, other.y) and self.holds(other.x + other.w, other.y + other.h)
+
+    def apart(self, other: Box4) -> bool:
+        """Whether they have no point in common but of their edges."""
+        beside = self.x + self.w <= other.x + 0.01 or other.x + other.w <= self.x + 0.01
+        return beside or self.y + self.h <= other.y + 0.01 or other.y + other.h <= self.y + 0.01
 
     def part(self, down: float, downs: float, across: float, acrosses: float) -> list[float]:
         """The rectangle of these shares of its height and of its width."""
@@ -619,7 +652,7 @@ def check_capacity(picture: Drawing, cells: list[Box4], inside: int, across: int
 
 
 def check_pairs(picture: Drawing, film: Film, now: Moment) -> None:
-    """Visited tiles of pairs are filled and numbered, others hatched; the one at hand is framed."""
+    """Visited tiles of pairs are filled and numbered, others hatched, or crossed where they never will be; the one at hand is framed."""
     assert film.run.blocks is not None
     rows, cols = (next(rows for name, _, rows, _ in film.run.steps.arrays if name.split("[")[0] == asked) for asked in ("Q", "K"))
     down, across = ceil(rows / film.run.blocks[0]), ceil(cols / film.run.blocks[1])
@@ -631,7 +664,11 @@ def check_pairs(picture: Drawing, film: Film, now: Moment) -> None:
     fills = [fill for fill in picture.fills if on_map(*fill[0][:2]) and fill[0][2] == fill[0][3]]
     assert len(fills) == down * across
     visited = [now.visits[row, col] for row in range(down) for col in range(across)]
-    assert [fill[1] != "hatch" for fill in fills] == [count > 0 for count in visited]
+    ever = [film.final.visits[row, col] > 0 for row in range(down) for col in range(across)]
+    wanted = ["solid" if count else "hatch" if some else "blank" for count, some in zip(visited, ever, strict=True)]
+    ground = picture.areas[0][1]
+    assert [{"hatch": "hatch", ground: "blank"}.get(fill[1], "solid") for fill in fills] == wanted
+    check_crosses(picture, [Box4(*fill[0]) for fill, kind in zip(fills, wanted, strict=True) if kind == "blank"])
     first, gap = Box4(*fills[0][0]), 1
     side = first.w + gap
     assert [round(fill[0][0] + fill[0][1] * 1000, 1) for fill in fills] == [
@@ -647,6 +684,18 @@ def check_pairs(picture: Drawing, film: Film, now: Moment) -> None:
         close(framed, [[first.x + left * side, first.y + top * side, (right - left + 1) * side - gap, (bottom - top + 1) * side - gap]])
     else:
         assert framed == []
+
+
+def check_crosses(picture: Drawing, blank: list[Box4]) -> None:
+    """Two diagonals in the middle of each tile that is never visited."""
+    drawn = [way for way, _, width, _ in picture.lines if width == 1 and way and all(step[0] in ("moveTo", "lineTo") for step in way)]
+    ends = [step[1:] for way in drawn for step in way]
+    assert len(ends) == 4 * len(blank)
+    for box, four_ends in zip(blank, (ends[at : at + 4] for at in range(0, len(ends), 4)), strict=True):
+        assert all(box.holds(*end) for end in four_ends)
+        (a, b, c, d) = four_ends
+        assert [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2] == pytest.approx([box.x + box.w / 2, box.y + box.h / 2])
+        assert [a[0], d[1]] == pytest.approx([c[0], a[1]])
 
 
 def check_strip(picture: Drawing, film: Film, now: Moment) -> None:
@@ -691,11 +740,12 @@ def check_everything(
 ) -> dict[str, str]:
     """All that is shown at the positions, scrubbed to unless other deeds lead there; returns the colour of every tensor."""
     films, hues = [Film(run) for run in picture.runs], dict[str, str]()
+    longest = max(max(words_of(film, film.final)[-1]) for film in films)
     order = together(films)
     for position, seen in zip(positions, seen_after(page, deeds or positions), strict=True):
         assert (seen["position"], seen["slider"]) == (f"{position:,} / {len(order) - 1:,}", position)
         for shown, film, place in zip(seen["runs"], films, order[position], strict=True):
-            check_panels(shown, film, film.moments[place], row)
+            check_panels(shown, film, film.moments[place], row, longest)
             found = check_drawing(shown["drawn"], film, film.moments[place])
             assert all(hues.setdefault(name, colour) == colour for name, colour in found.items())
     return hues
@@ -739,6 +789,14 @@ def test_a_narrow_screen_shows_the_same(open_page: Open) -> None:
     check_everything(open_page(picture, width=390), picture, sampled(len(picture.runs[0].steps.rows), seed=3, number=4))
 
 
+def test_large_shows_the_same(open_page: Open) -> None:
+    picture = animate("flash2", Attention(n=16, d=4, causal=True))
+    page = open_page(picture, height=800)
+    page.locator("#large").click()
+    assert page.evaluate("iosim.stages[0].ratio") > 1.2
+    check_everything(page, picture, sampled(len(picture.runs[0].steps.rows), seed=4, number=3))
+
+
 BESIDE: dict[str, Callable[[], MovingPicture]] = {
     "another kernel": lambda: animate("flash2", SMALL, beside="flash", sram=SRAM),
     "causal": lambda: animate("flash2", SMALL, beside=Attention(n=16, d=4, causal=True), sram=SRAM),
@@ -760,6 +818,131 @@ def test_stepping_shows_what_scrubbing_does(open_page: Open) -> None:
     deeds: list[int | str] = ["start", *["forward"] * 9, *["back"] * 3, "end", *["back"] * 7, 201, *["forward"] * 3, "start", "back"]
     positions = [0, *range(1, 10), 8, 7, 6, length, *range(length - 1, length - 8, -1), 201, 202, 203, 204, 0, 0]
     check_everything(page, picture, positions, deeds=deeds)
+
+
+# Where things are.
+
+
+def around(boxes: Sequence[Box4]) -> Box4:
+    left, top = min(box.x for box in boxes), min(box.y for box in boxes)
+    return Box4(left, top, max(box.x + box.w for box in boxes) - left, max(box.y + box.h for box in boxes) - top)
+
+
+def map_of(drawn: list[list[Any]]) -> list[Box4]:
+    """The tiles of pairs, which are filled one after the other after the turned text beside them."""
+    start = next(place for place, (kind, *what) in enumerate(drawn) if kind == "text" and what[0].startswith("queries"))
+    return [Box4(*what[0]) for kind, *what in takewhile(lambda one: one[0] == "fill", drawn[start + 1 :])]
+
+
+def outlines(picture: Drawing) -> dict[str, Box4]:
+    """The parts of a picture that may not cover each other: boxes, arrays, the grid of pairs, the strip, and texts outside of tiles."""
+    arrays = [Box4(*frame) for frame, _, width in picture.frames if width == 1 and picture.hbm.holds(frame[0], frame[1])]
+    names = [text for text in picture.texts if picture.hbm.holds(text.x, text.y) and text.weight == 700]
+    titles = [text for text in picture.texts if text.words.startswith(("HBM: ", "SRAM: ", "beyond M"))]
+    others = [text for text in picture.texts if not picture.hbm.holds(text.x, text.y) and not picture.sram.holds(text.x, text.y)]
+    signs = [text for text in others if text.words.startswith(("▼", "▲", "tiles of", "keys", "queries", "SRAM over"))]
+    assert len(arrays) == len(names) > 4
+    assert len(signs) == 6
+    (history,) = [way for way, *_ in picture.areas if way[0][0] == "moveTo"]
+    return {
+        **{f"array {place}": box for place, box in enumerate(arrays)},
+        **{text.words: text.box for text in (*names, *titles, *signs)},
+        "pairs": around(map_of(picture.drawn)),
+        "strip": around([Box4(x, y, 0, 0) for _, x, y in history]),
+    }
+
+
+def check_apart(drawn: list[list[Any]], size: tuple[float, float]) -> None:
+    picture = Drawing(drawn)
+    parts, whole = outlines(picture), Box4(0, 0, *size)
+    for (name, one), (other, two) in combinations([*parts.items(), ("HBM", picture.hbm), ("SRAM", picture.sram)], 2):
+        inside = name.startswith(("SRAM: ", "beyond")) if other == "SRAM" else other == "HBM" and picture.hbm.holds(one.x, one.y)
+        assert two.encloses(one) if inside else two.apart(one), (name, other, one, two)
+    assert all(map(whole.encloses, parts.values()))
+
+
+SHAPES: dict[str, Callable[[], MovingPicture]] = {
+    "few rows": lambda: animate("flash2", Attention(n=4, d=4)),
+    "64 x 64": lambda: animate("flash2", Attention(n=64, d=64)),
+    "200 x 64": lambda: animate("flash2", Attention(n=200, d=64)),
+    "many keys": lambda: animate("flash", Attention(n=4, nk=200, d=8)),
+    "many queries": lambda: animate("standard", Attention(n=96, nk=4, d=32)),
+    "backward": lambda: animate("flash-backward", Attention(n=32, d=16)),
+    "heads": lambda: animate("flash2", Attention(n=8, d=16, heads=4, kv_heads=1)),
+    "overflow": overflowing,
+}
+WINDOWS = [(320, 700), (390, 844), (480, 700), (700, 900), (1024, 768), (1280, 800), (1900, 1000)]
+LAID_OUT = "(canvas => JSON.stringify([canvas.drawn, [iosim.stages[0].width, iosim.stages[0].height]]))(document.querySelector('canvas'))"
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_nothing_covers_anything_at_any_size(open_page: Open, name: str) -> None:
+    page = open_page(SHAPES[name]())
+    page.locator("#end").click()
+    for width, height in WINDOWS:
+        page.set_viewport_size({"width": width, "height": height})
+        for _ in ("large", "not any more"):
+            page.locator("#large").click()
+            page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            drawn, size = json.loads(page.evaluate(LAID_OUT))
+            check_apart(drawn, size)
+
+
+ROWS = """() => [...document.querySelectorAll(".counters")].flatMap(table => [...table.rows].slice(1).flatMap(row => {
+  const words = one => +one.title.match(/^of ([\\d,]+)/)[1].replaceAll(",", ""), widths = [...row.querySelectorAll(".bar")].map(
+    bar => bar.getBoundingClientRect().width);
+  return [[words(row.children[1]), widths[0]], [words(row.children[2]), widths[1]]];
+}))"""
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1280, 1900])
+def test_bars_of_two_runs_can_be_compared(open_page: Open, width: int) -> None:
+    """Of all arrays, and of all of them together: as long as there are words, in both runs."""
+    picture = animate("flash2", beside="flash")
+    page = open_page(picture, width=width)
+    page.locator("#end").click()
+    films = [Film(run) for run in picture.runs]
+    found = page.evaluate(ROWS)
+    assert [words for words, _ in found] == [words for film in films for row in words_of(film, film.final) for words in row]
+    assert {576, 768, 256} <= {words for words, _ in found}
+    each = max(bar for _, bar in found) / max(words for words, _ in found)
+    assert [bar for _, bar in found] == pytest.approx([words * each for words, _ in found], abs=0.1)
+
+
+LOWER = BlockMask.from_dense(np.tri(4, dtype=bool), 16, 16, 4, 4)
+
+
+@pytest.mark.parametrize("problem", [Attention(n=16, d=4, causal=True), Attention(n=16, d=4, block_mask=LOWER)], ids=["causal", "blocks"])
+def test_what_is_skipped_is_known_from_the_start(open_page: Open, problem: Attention) -> None:
+    """Above the diagonal, all other tiles are hatched; a tile is solid when its scores are there, and not while K and V are loaded."""
+    page = open_page(animate("flash2", problem))
+    seen = seen_after(page, [0, *range(1, 10)])
+    kinds = []
+    for moment in seen:
+        ((drawing, event),) = [(Drawing(run["drawn"]), run["event"]) for run in moment["runs"]]
+        colours = [what[1] for kind, *what in drawing.drawn if kind == "fill" and Box4(*what[0]) in map_of(drawing.drawn)]
+        kinds.append((event, ["hatch" if one == "hatch" else "blank" if one == drawing.areas[0][1] else "solid" for one in colours]))
+    start = ["blank" if col > row else "hatch" for row in range(4) for col in range(4)]
+    made = next(place for place, (event, _) in enumerate(kinds) if event.startswith("S_ij gets room"))
+    assert any(event.startswith("load V") for event, _ in kinds[:made])
+    assert all(found == start for _, found in kinds[:made])
+    assert all(found == ["solid", *start[1:]] for _, found in kinds[made:])
+
+
+def test_a_tile_in_which_nothing_is_made_is_no_visit(open_page: Open) -> None:
+    """As no kernel has one: K is loaded, and the tile ends; what is stored after it is not its."""
+    steps = Steps()
+    for name, kind in (("Q", "input"), ("K", "input"), ("O", "output")):
+        steps.add(Event(kind, name, ((0, 2), (0, 1)), 2, 4, 1, 0))  # type: ignore[arg-type]  # one of the kinds
+    for kind, name, box, variable, sram in (
+        ("begin", "tile", ((0, 2),), "i", 0), ("begin", "tile", ((0, 2),), "j", 0), ("load", "K", ((0, 2), (0, 1)), "", 2),
+        ("end", "tile", (), "", 0), ("store", "O", ((0, 2), (0, 1)), "", 0), ("end", "tile", (), "", 0),
+    ):  # fmt: skip
+        steps.add(Event(kind, name, box, 2, 4, 1, sram), variable=variable)  # type: ignore[arg-type]  # one of the kinds
+    page = open_page(MovingPicture((Recording("none", "", 2, "words", steps, (2, 2)),)))
+    page.locator("#end").click()
+    drawing = Drawing(json.loads(page.evaluate(LAID_OUT))[0])
+    assert [what[1] for kind, *what in drawing.drawn if kind == "fill" and Box4(*what[0]) in map_of(drawing.drawn)] == [drawing.areas[0][1]]
 
 
 # The numbers of a machine that nobody records.
@@ -835,6 +1018,7 @@ def output_row(page: Page, position: int) -> tuple[str, list[float], dict[str, A
 def test_a_long_row_says_how_much_of_it_is_shown_and_shows_all_when_asked(open_page: Open) -> None:
     picture = animate("flash2", Attention(n=8, d=64), beside="flash")
     page = open_page(picture, width=390)
+    page.locator("#large").click()  # of two runs, a phone shows the rows only when asked
     output = simulate("flash2", Attention(n=8, d=64), blocks=BLOCKS).output
     assert output is not None
     length = sum(len(run.steps.rows) for run in picture.runs)

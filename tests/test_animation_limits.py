@@ -76,7 +76,7 @@ def test_the_words_of_hbm_have_a_limit_too(monkeypatch: pytest.MonkeyPatch) -> N
         measure(made)
 
 
-ADVICE = re.compile(r"; add (.*) to the command, which then shows the same in ([0-9]+) x ([0-9]+) tiles(?: after: (.*))?$")
+ADVICE = re.compile(r"; add (.*) to the command, which then shows the same in a grid of ([0-9]+) by ([0-9]+) tiles(?: after: (.*))?$")
 LARGE = "--n 8192"
 MASKS = {
     "dense": f"{LARGE} --dtype float16",

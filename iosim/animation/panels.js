@@ -7,8 +7,9 @@ const count = (number) => number.toLocaleString("en");
 const make = (tag, text = "", className = "") => Object.assign(document.createElement(tag), { textContent: text, className });
 
 class Panels {
-  constructor(root, run) {
-    Object.assign(this, { root, run, row: Math.min(run.rows - 1, 0) });
+  // ``most``: the words that the longest bar stands for, of this run and the one beside it.
+  constructor(root, run, most) {
+    Object.assign(this, { root, run, most, row: Math.min(run.rows - 1, 0) });
     this.part("name").textContent = run.name;
     this.part("told").textContent = `${run.told}; M = ${count(run.capacity)} ${run.unit}`;
     this.part("unit").textContent = run.unit;
@@ -28,7 +29,6 @@ class Panels {
 
   buildCounters() {
     const table = this.part("counters"), body = table.querySelector("tbody");
-    this.most = Math.max(1, ...[...this.run.final.traffic.values()].flatMap((one) => [one.reads, one.writes]));
     this.cells = this.run.arrays.map((array) => this.counterRow(body, array.name));
     this.total = this.counterRow(table.querySelector("tfoot"), "all");
   }
@@ -37,7 +37,8 @@ class Panels {
     const row = home.appendChild(make("tr"));
     row.append(make("th", name), make("td", "", "reads"), make("td", "", "writes"), make("td"));
     row.firstChild.scope = "row";
-    const bars = ["read", "written"].map((way) => row.lastChild.appendChild(make("i", "", `bar ${way}`)));
+    const scale = row.lastChild.appendChild(make("div", "", "scale"));
+    const bars = ["read", "written"].map((way) => scale.appendChild(make("i", "", `bar ${way}`)));
     for (const bar of bars) bar.append(make("b"));
     return { reads: row.children[1], writes: row.children[2], bars };
   }
@@ -123,8 +124,15 @@ class Panels {
     if (!line) return;
     line.classList.add("now");
     line.setAttribute("aria-current", "step");
-    const box = this.part("listing");
-    if (line.offsetTop < box.scrollTop + 18 || line.offsetTop > box.scrollTop + box.clientHeight - 40) box.scrollTop = line.offsetTop - box.clientHeight / 2;
+    this.reveal();
+  }
+
+  // Scroll the listing to the line that runs, where that is not well inside.
+  reveal() {
+    const { line } = this, box = this.part("listing");
+    if (!line) return;
+    const { offsetTop: top, offsetHeight: high } = line;
+    if (top < box.scrollTop + high || top > box.scrollTop + box.clientHeight - 2.2 * high) box.scrollTop = top - box.clientHeight / 2;
   }
 
   showCounters(state) {
@@ -132,17 +140,17 @@ class Panels {
     this.run.arrays.forEach((array, place) => {
       const now = state.traffic.get(array.name), end = this.run.final.traffic.get(array.name), cells = this.cells[place];
       for (const way of ["reads", "writes"]) [all[way], last[way]] = [all[way] + now[way], last[way] + end[way]];
-      this.showCounter(cells, now, end, this.most);
+      this.showCounter(cells, now, end);
     });
-    this.showCounter(this.total, all, last, Math.max(last.reads, last.writes, 1));
+    this.showCounter(this.total, all, last);
   }
 
-  showCounter(cells, now, end, most) {
+  showCounter(cells, now, end) {
     ["reads", "writes"].forEach((way, place) => {
       cells[way].textContent = count(now[way]);
       cells[way].title = `of ${count(end[way])}${way === "writes" && now.init ? `; ${count(now.init)} to initialise` : ""}`;
       cells.bars[place].hidden = !end[way];
-      cells.bars[place].style.width = `${(100 * end[way]) / most}%`;
+      cells.bars[place].style.width = `${(100 * end[way]) / this.most}%`;
       cells.bars[place].firstChild.style.width = `${end[way] ? (100 * now[way]) / end[way] : 0}%`;
     });
   }

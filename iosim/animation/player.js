@@ -1,6 +1,9 @@
 // Playing: one clock for one run or two, buttons, keys and the address of every step.
 const SPEEDS = [1, 2, 4, 8, 16, 60, 240, 1000];
 const TWEENED = 16; // steps a second up to which a tile is seen to travel
+const WIDE = 960; // pixels from which a picture is fitted to the height of the window
+const ZOOMS = [1.6, 1.4, 1.25, 1.1, 1]; // of the picture in the large layout
+const MARGIN = 12;
 const at = (id) => document.getElementById(id);
 
 class Player {
@@ -14,15 +17,17 @@ class Player {
     this.build();
     this.listen();
     this.seek(0);
+    this.resize();
   }
 
   build() {
-    const home = at("runs");
+    const home = at("runs"), most = mostWords(this.runs);
     home.className = this.runs.length > 1 ? "two" : "one";
     this.panels = this.runs.map((run) => {
       home.append(at("run").content.cloneNode(true));
-      return new Panels(home.lastElementChild, run);
+      return new Panels(home.lastElementChild, run, most);
     });
+    this.enlarge(this.runs.length > 1 && matchMedia("(max-width: 720px)").matches);
     this.stages = this.runs.map((run, place) => new Stage(home.children[place].querySelector("canvas"), run));
     at("scrub").max = this.length;
     at("speed").append(...SPEEDS.map((speed) => new Option(`${speed} step${speed > 1 ? "s" : ""}/s`, speed, false, speed === 4)));
@@ -36,6 +41,7 @@ class Player {
     at("back").onclick = () => this.seek(this.position - 1);
     at("forward").onclick = () => this.advance();
     at("play").onclick = () => (this.playing ? this.pause() : this.play());
+    at("large").onclick = () => this.enlarge(!this.large);
     at("scrub").oninput = () => this.seek(Number(at("scrub").value));
     for (const panel of this.panels) {
       panel.part("chosen").onchange = (event) => this.choose(Number(event.target.value));
@@ -58,6 +64,7 @@ class Player {
       " ": () => at("play").click(), ArrowLeft: () => at("back").click(), ArrowRight: () => at("forward").click(),
       Home: () => this.seek(0), End: () => this.seek(this.length), PageUp: () => this.seek(this.tile(-1)), PageDown: () => this.seek(this.tile(1)),
       "+": () => this.faster(1), "=": () => this.faster(1), "-": () => this.faster(-1),
+      l: () => this.enlarge(!this.large), L: () => this.enlarge(!this.large),
       ArrowUp: () => this.choose(this.panels[0].row - this.runs[0].stride), ArrowDown: () => this.choose(this.panels[0].row + this.runs[0].stride),
     }[key];
     if (!deed) return;
@@ -123,10 +130,30 @@ class Player {
     this.stages.forEach((stage, run) => stage.draw(this.moving && this.moving.run === run ? progress : 1));
   }
 
+  // Large is for a projector: larger signs everywhere, and less beside the picture.
+  enlarge(large) {
+    this.large = large;
+    document.documentElement.classList.toggle("large", large);
+    at("large").setAttribute("aria-pressed", large);
+    if (this.stages) this.resize();
+  }
+
   resize() {
-    if (this.stages.every((stage) => stage.width === Math.max(260, stage.canvas.clientWidth))) return;
-    for (const stage of this.stages) stage.resize();
+    const zooms = this.large && innerWidth >= WIDE ? ZOOMS : [1], room = Math.min(...this.stages.map((stage) => this.room(stage)));
+    const fits = this.stages.map((stage) => [stage.canvas.clientWidth, room, zooms]);
+    if (fits.join() === this.fits) return;
+    this.fits = fits.join();
+    this.stages.forEach((stage, place) => stage.resize(...fits[place]));
+    for (const panel of this.panels) panel.reveal();
     this.draw(1);
+  }
+
+  // How high a picture may be for the words moved to be seen with it, where runs stand side by side, and all of it without scrolling.
+  room(stage) {
+    if (innerWidth < WIDE) return Infinity;
+    const run = stage.canvas.closest(".run"), body = run.querySelector(".body"), below = run.querySelector(".numbers");
+    const above = body.getBoundingClientRect().top - run.getBoundingClientRect().top;
+    return Math.floor(at("runs").clientHeight - 2 * MARGIN - above - (this.runs.length > 1 ? below.offsetHeight + MARGIN : 0) - MARGIN);
   }
 
   play() {
@@ -174,6 +201,12 @@ class Player {
     else if (steps > 1) this.seek(this.position + steps);
     if (this.position === this.length && !this.moving) this.pause();
   }
+}
+
+// The most words that all arrays of a run together are read, or written.
+function mostWords(runs) {
+  const all = (run, way) => [...run.final.traffic.values()].reduce((sum, one) => sum + one[way], 0);
+  return Math.max(1, ...runs.flatMap((run) => [all(run, "reads"), all(run, "writes")]));
 }
 
 // The order in which the steps of all runs are shown: runs move words at the same pace.

@@ -56,7 +56,7 @@ class Smaller:
     def shown(self) -> str:
         """What can be seen of it."""
         down, across = self.grid
-        return f"shows the same in {down} x {1 if wide(self.large) else across} tiles"
+        return f"shows the same in a grid of {down} by {1 if wide(self.large) else across} tiles"
 
     @property
     def streamed(self) -> bool:

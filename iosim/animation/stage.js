@@ -4,6 +4,9 @@ const OTHER = "#9aa3ad";
 const INK = "#111"; // on any of these hues, whatever the page's own ink
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 const PAD = 12, GAP = 14, TITLE = 20, STRIP = 46, BUS = 34;
+const MAP_TITLE = "tiles of query-key pairs";
+const SHRINKS = [[[1, 1], [1, 0.86], [0.8, 0.86], [0.65, 0.86], [0.5, 0.86]], [[0.5, 0.7], [0.5, 0.55], [0.4, 0.5]]]; // of HBM, and of cells: in the first, numbers have room
+const NUMBERED = 16 * 30 + 2 * PAD; // the width at which numbers have room in cells
 
 const hueOf = (name) => HUES[tensorOf(name)] ?? OTHER;
 const between = (a, b, t) => a + (b - a) * t;
@@ -14,7 +17,8 @@ class Stage {
   constructor(canvas, run) {
     Object.assign(this, { canvas, run, context: canvas.getContext("2d") });
     this.colours();
-    this.resize();
+    this.least = this.widthOfCell();
+    this.resize(canvas.clientWidth, Infinity, [1]);
   }
 
   colours() {
@@ -23,32 +27,42 @@ class Stage {
     this.hatches = new Map();
   }
 
-  resize() {
-    this.width = Math.max(260, this.canvas.clientWidth);
-    this.layOut();
-    this.ratio = window.devicePixelRatio || 1;
+  // As wide as the page has room, and no higher than ``room`` if any zoom and shapes make it so, the largest first.
+  resize(width, room, zooms) {
+    const able = zooms.filter((zoom) => zoom === 1 || width / zoom >= NUMBERED);
+    const sizes = SHRINKS.flatMap((shrinks) => able.flatMap((zoom) => shrinks.map((shrink) => [zoom, shrink])));
+    const [zoom] = sizes.find((size) => this.fits(width, room, ...size)) ?? [1];
+    this.ratio = zoom * (window.devicePixelRatio || 1);
     this.canvas.width = Math.round(this.width * this.ratio);
     this.canvas.height = Math.round(this.height * this.ratio);
-    this.canvas.style.height = `${this.height}px`;
-    this.history = null;
+    this.canvas.style.height = `${this.height * zoom}px`;
+    [this.history, this.crosses] = [null, null];
   }
 
-  // HBM and the map of pairs side by side where there is room, SRAM below, the map last on a narrow screen.
-  layOut() {
-    const { pairs } = this.run, beside = pairs && this.width >= 480;
-    const side = beside ? 190 : 0;
-    const end = this.layOutHbm(PAD + TITLE, this.width - side) + 4;
+  // Lay it out; says whether that is low enough. All lengths are ``zoom`` times as long on the page.
+  fits(width, room, zoom, shrink) {
+    this.width = Math.max(260, width / zoom);
+    this.layOut(shrink);
+    return this.height * zoom <= room;
+  }
+
+  // HBM and the map of pairs side by side where there is room, SRAM below both, the map last on a narrow screen.
+  layOut([shrink, shrinkCells]) {
+    const { pairs } = this.run, beside = pairs && this.width >= 420;
+    const side = beside ? (this.width < 560 ? 180 : 190) : 0;
+    const pairsEnd = beside ? this.layOutPairs(this.width - side + GAP, 0, side - GAP, (1 + shrink) / 2) : 0;
+    const end = Math.max(this.layOutHbm(PAD + TITLE, this.width - side, shrink) + 4, pairsEnd);
     this.hbm = { x: 0, y: 0, w: this.width - side, h: end };
-    this.height = this.layOutSram(end + BUS, this.width);
-    if (beside) this.layOutPairs(this.width - side + GAP, 0);
-    else if (pairs) this.height = this.layOutPairs(0, this.height + GAP);
+    this.layOutBus();
+    this.height = this.layOutSram(end + BUS, this.width, shrinkCells);
+    if (pairs && !beside) this.height = this.layOutPairs(0, this.height + GAP, this.width, 1);
     this.strip = { x: 0, y: this.height + GAP, w: this.width, h: STRIP };
     this.height += GAP + STRIP + 2;
   }
 
   // Arrays in as few lines as can be, and then as large as can be.
-  layOutHbm(top, width) {
-    const sizes = [1, 0.85, 0.7, 0.55, 0.4].map((factor) => this.arrayBoxes(top, width, factor));
+  layOutHbm(top, width, shrink) {
+    const sizes = [1, 0.85, 0.7, 0.55, 0.4].map((factor) => this.arrayBoxes(top, width, factor * shrink));
     const fewest = Math.min(...sizes.map((size) => size.lines));
     const { boxes, end } = sizes.find((size) => size.lines === fewest);
     this.run.arrays.forEach((array, place) => (array.box = boxes[place]));
@@ -71,13 +85,12 @@ class Stage {
     return { boxes, lines, end: y + high };
   }
 
-  layOutSram(top, width) {
+  layOutSram(top, width, shrink) {
     const { capacity, final } = this.run;
     const all = Math.max(capacity, final.peak);
-    const least = this.widthOfCell();
-    this.each = least * Math.ceil(all / 1024 / least);
+    this.each = this.least * Math.ceil(all / 1024 / this.least);
     const cells = Math.ceil(all / this.each), across = cells <= 256 ? 16 : cells <= 512 ? 32 : 64;
-    const size = Math.min(38, (width - 2 * PAD) / across), tall = cells <= 256 ? Math.min(size, 28) : 13;
+    const size = Math.min(38, (width - 2 * PAD) / across), tall = cells <= 256 ? Math.min(size, 28 * shrink) : 13 * shrink;
     const down = Math.ceil(cells / across);
     this.grid = { x: (width - across * size) / 2, y: top + TITLE + PAD, across, down, cells, w: size, h: tall };
     this.sram = { x: 0, y: top, w: width, h: TITLE + PAD * 2 + down * tall };
@@ -90,11 +103,11 @@ class Stage {
     return this.run.unit === "words" ? 1 : [4, 2, 1].find(even);
   }
 
-  layOutPairs(x, y) {
+  layOutPairs(x, y, width, shrink) {
     const { down, across } = this.run.pairs;
-    const side = Math.min(26, 140 / down, 150 / across);
+    const side = Math.min(26 * shrink, (140 * shrink) / down, Math.min(150, width - 20) / across);
     this.map = { x: x + 18, y: y + TITLE + 20, side, titleX: x, titleY: y };
-    return this.map.y + down * side + 6;
+    return Math.max(this.map.y + down * side, this.map.y + 60) + 6; // "queries" is as long as 60
   }
 
   // Draw the run after its step; progress in [0, 1] says how far that step has got.
@@ -117,10 +130,17 @@ class Stage {
 
   // What has crossed between the two, in the gap between them.
   drawBus(state) {
-    const y = this.hbm.h + BUS / 2 + 5, all = [...state.traffic.values()];
-    const [reads, writes] = ["reads", "writes"].map((way) => count(all.reduce((sum, one) => sum + one[way], 0)));
-    this.text(`▼ ${reads} words read`, PAD, y, 12.5, this.ink, "600");
-    this.text(`▲ ${writes} words written`, Math.max(this.hbm.w / 2, 170), y, 12.5, this.ink, "600");
+    const y = this.hbm.h + BUS / 2 + 5, [read, written] = crossed(state), { x, size } = this.bus;
+    this.text(read, PAD, y, size, this.ink, "600");
+    this.text(written, x, y, size, this.ink, "600");
+  }
+
+  // Room for both at their longest, at the end of the run.
+  layOutBus() {
+    const c = this.context, room = this.width - 2 * PAD - GAP;
+    c.font = `600 12.5px ${FONT}`;
+    const [read, written] = crossed(this.run.final).map((words) => c.measureText(words).width), shrink = Math.min(1, room / (read + written));
+    this.bus = { size: 12.5 * shrink, x: Math.max(Math.min(this.hbm.w / 2, this.width - PAD - written * shrink), PAD + read * shrink + GAP) };
   }
 
   sramTitle(state) {
@@ -139,7 +159,7 @@ class Stage {
     c.roundRect(box.x + 0.5, box.y + 0.5, box.w - 1, box.h - 1, 8);
     c.fill();
     c.stroke();
-    this.text(title, box.x + PAD, box.y + 17, 12, this.ink, "600");
+    this.text(title, box.x + PAD, box.y + 17, Math.min(12, (box.w - 2 * PAD) / (0.58 * title.length)), this.ink, "600");
   }
 
   text(words, x, y, size, colour, weight = "400", align = "left") {
@@ -271,8 +291,8 @@ class Stage {
       }
     const { x, y } = this.cell(first);
     const room = Math.min(stop - first, this.grid.across - (first % this.grid.across)) * w;
-    const size = shown ? 9.5 : Math.min(12, h - 3);
-    if (size >= 7) this.text(label(block.name, room, size), x + 3, y + (shown ? 10 : h / 2 + size * 0.36), size, INK, "700");
+    const tight = h < 26, size = shown ? (tight ? 8.5 : 9.5) : Math.min(12, h - 3);
+    if (size >= 7) this.text(label(block.name, room, size), x + 3, y + (shown ? (tight ? 8 : 10) : h / 2 + size * 0.36), size, INK, "700");
   }
 
   drawCapacity(inside) {
@@ -288,7 +308,7 @@ class Stage {
 
   drawPairs(state) {
     const { context: c, map, run } = this, { down, across } = run.pairs;
-    this.text("tiles of query-key pairs", map.titleX, map.titleY + 15, 12, this.ink, "600");
+    this.text(MAP_TITLE, map.titleX, map.titleY + 15, 12, this.ink, "600");
     this.text("keys →", map.x, map.y - 5, 10.5, this.soft);
     c.save();
     c.translate(map.x - 13, map.y);
@@ -298,15 +318,38 @@ class Stage {
     const here = run.pairOf(state), gap = map.side > 6 ? 1 : 0;
     for (let row = 0; row < down; row++)
       for (let col = 0; col < across; col++) {
-        c.fillStyle = state.visits[row * across + col] ? HUES.S : this.hatch();
+        const place = row * across + col;
+        c.fillStyle = state.visits[place] ? HUES.S : run.final.visits[place] ? this.hatch() : this.ground;
         c.fillRect(map.x + col * map.side, map.y + row * map.side, map.side - gap, map.side - gap);
       }
+    this.drawSkipped(down, across, gap);
     if (map.side >= 14) this.drawVisits(state, down, across);
     if (!here) return;
     c.strokeStyle = this.ink;
     c.lineWidth = Math.min(3, 1 + map.side / 6);
     const [wide, high] = [here.right - here.left, here.bottom - here.top].map((tiles) => tiles * map.side - gap);
     c.strokeRect(map.x + here.left * map.side, map.y + here.top * map.side, wide, high);
+  }
+
+  // A cross on every tile that the run never visits, which is known from its start.
+  drawSkipped(down, across, gap) {
+    const { context: c, map } = this;
+    if (map.side < 3) return;
+    this.crosses ??= this.crossesOf(down, across, gap);
+    c.strokeStyle = this.soft;
+    c.lineWidth = 1;
+    c.stroke(this.crosses);
+  }
+
+  crossesOf(down, across, gap) {
+    const { map, run } = this, path = new Path2D(), near = map.side * 0.32, far = map.side - gap - near;
+    for (let place = 0; place < down * across; place++) {
+      if (run.final.visits[place]) continue;
+      const x = map.x + (place % across) * map.side, y = map.y + Math.floor(place / across) * map.side;
+      path.moveTo(x + near, y + near); path.lineTo(x + far, y + far);
+      path.moveTo(x + near, y + far); path.lineTo(x + far, y + near);
+    }
+    return path;
   }
 
   drawVisits(state, down, across) {
@@ -384,6 +427,12 @@ class Stage {
     const { x, y, w, h } = this.cell(first);
     return { x, y, w: w * Math.min(stop - first, grid.across - (first % grid.across)), h };
   }
+}
+
+// What has been read and written so far, of all arrays.
+function crossed(state) {
+  const all = [...state.traffic.values()], [reads, writes] = ["reads", "writes"].map((way) => count(all.reduce((sum, one) => sum + one[way], 0)));
+  return [`▼ ${reads} words read`, `▲ ${writes} words written`];
 }
 
 // A number in at most five characters.

@@ -40,7 +40,7 @@ class Run {
     const contents = new Map(this.arrays.map((array) => [array.name, array.initial()]));
     const moves = new Map(this.arrays.map((array) => [array.name, { read: new Uint16Array(array.tiles), written: new Uint16Array(array.tiles) }]));
     const visits = new Uint16Array(this.pairs ? this.pairs.down * this.pairs.across : 0);
-    return { position: 0, sram: 0, peak: 0, moved: 0, residents: [], marks: [], scopes: [], traffic, contents, moves, visits };
+    return { position: 0, sram: 0, peak: 0, moved: 0, residents: [], marks: [], scopes: [], pending: null, traffic, contents, moves, visits };
   }
 
   // One pass over all steps: the words moved after each, the final counts, and states to scrub from.
@@ -73,6 +73,7 @@ class Run {
     else if (kind === COMPUTE) state.residents[thing] = { ...state.residents[thing], at, since: state.position };
     else if (kind === LOAD || kind === ALLOC) state.residents.push(this.block(state, kind, this.things[thing], sram, at));
     if (kind === LOAD || kind === STORE || kind === INIT) this.move(state, kind, this.things[thing], at);
+    if (state.pending && kind > LOAD) this.visit(state);
     state.sram = sram;
     state.peak = Math.max(state.peak, sram);
   }
@@ -80,14 +81,20 @@ class Run {
   begin(state, [variable, start, stop]) {
     state.marks.push(state.residents.length);
     state.scopes.push({ variable, start, stop });
-    const pair = (variable === "i" || variable === "j") && this.pairOf(state);
-    for (let row = pair?.top; row < pair?.bottom; row++)
-      for (let col = pair.left; col < pair.right; col++) state.visits[row * this.pairs.across + col] += 1;
+    if (variable === "i" || variable === "j") state.pending = this.pairOf(state);
   }
 
   end(state) {
     state.residents.length = state.marks.pop();
-    state.scopes.pop();
+    const { variable } = state.scopes.pop();
+    if (variable === "i" || variable === "j") state.pending = null;
+  }
+
+  // The first step of tiles i and j in which something is made, not only loaded, is their visit of these pairs.
+  visit(state) {
+    const { top, bottom, left, right } = state.pending;
+    for (let row = top; row < bottom; row++) for (let col = left; col < right; col++) state.visits[row * this.pairs.across + col] += 1;
+    state.pending = null;
   }
 
   block(state, kind, [name, top, bottom, left, right, words], sram, at) {

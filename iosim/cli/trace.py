@@ -17,6 +17,7 @@ from iosim.cli.files import whole_file
 from iosim.cli.options import RULES, SIZES, VARIANTS, Command, Given, no_kernel, takes
 from iosim.cli.progress import working
 from iosim.cli.trace_html import beside_option, from_option, html_option, kernel_or_none, write_page
+from iosim.cli.trace_size import size, written
 from iosim.errors import BadInput
 from iosim.events import Event
 from iosim.plan import Plan
@@ -34,7 +35,9 @@ def command(kernel: str | None, html: str | None, beside: str | None, source: st
 
     input and output declare an HBM array; begin and end bracket a tile; load, store and init move a region, box = (start, stop) per
     axis; alloc gives a computed value room; use names a region that an operation read on chip; sram is what is occupied afterwards.
-    check ends every line and follows from all lines before it, and the last one says so: --from knows a trace that is not whole.
+
+    The first line also tells the version of the format, the last line says "last":true, and each line ends in a check: a checksum of it
+    and of all lines before it. With these, --from finds out whether a trace was cut short or changed anywhere, and in which line.
 
     \b
     iosim trace flash2 --n 8 --d 4 --sram 128 | head
@@ -56,21 +59,24 @@ def print_lines(kernel: str, given: Given) -> None:
     """Print the events, or write them to a file; raises :class:`BadInput` for more than anybody can keep."""
     check_variants(given, [kernel])
     plan = plan_of(kernel, given, problem_of(given))
+    taken = size(plan, form_of(given).text)  # refuses what does not fit before the first line
+    check_size(plan, taken)
+    path = given["out"]
+    told = f"tracing {kernel}: {plan.tiles:,} tiles, a file of about {written(taken)}"
+    with writer(path) as out, nullcontext() if path is None else working(told):
+        write(plan, form_of(given), out)
+
+
+def check_size(plan: Plan, taken: int) -> None:
+    """Raise :class:`BadInput` for a trace of about so many bytes that nobody can keep, and for more HBM than one can know."""
     if plan.tiles > MOST_TILES:
         raise BadInput(
-            f"a trace of {plan.tiles:,} tiles has more than ten lines for each; ask for at most {MOST_TILES:,}, in larger blocks, "
-            "or of smaller N"
+            f"a trace of {plan.tiles:,} tiles would take about {written(taken)}; ask for at most {MOST_TILES:,} tiles, "
+            f"about {written(taken * MOST_TILES // plan.tiles)}, in larger blocks or of a smaller N"
         )
-    counts = plan.count()  # refuses what does not fit before the first line
-    if counts.peak_hbm > MOST_BYTES:
-        raise BadInput(
-            f"a trace keeps a flag for each word of HBM: {counts.peak_hbm:,}, more than {MOST_BYTES:,}; ask for a smaller problem"
-        )
-    form = DOCUMENT if given["json"] else TABLE if given["csv"] else lines(Seal())
-    path = given["out"]
-    quiet = nullcontext() if path is None else working(f"tracing {kernel} in blocks {plan.blocks}")
-    with writer(path) as out, quiet:
-        write(plan, form, out)
+    words = plan.count().peak_hbm
+    if words > MOST_BYTES:
+        raise BadInput(f"a trace keeps a flag for each word of HBM: {words:,}, more than {MOST_BYTES:,}; ask for a smaller problem")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +89,20 @@ class Form:
     between: str
     after: str
 
+    def text(self, event: Event) -> str:
+        """An event and what parts it from the next."""
+        return self.event(event) + self.between
+
 
 def row(event: Event) -> str:
     """An event as a line of CSV; the box is rows and columns, as start:stop."""
     box = " ".join(f"{start}:{stop}" for start, stop in event.box)
     return f"{event.kind},{event.name},{box},{event.words},{event.itemsize},{event.times},{event.sram}"
+
+
+def form_of(given: Given) -> Form:
+    """The form that was asked for, with no line yet."""
+    return DOCUMENT if given["json"] else TABLE if given["csv"] else lines(Seal())
 
 
 DOCUMENT = Form("[\n", line, line, ",\n", "\n]\n")

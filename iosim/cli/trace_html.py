@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from pathlib import Path
 from shlex import quote
 
 import click
@@ -37,13 +38,19 @@ kernel_or_none = click.argument("kernel", metavar="KERNEL", required=False, call
 html_option = click.option(
     "--html",
     metavar="FILE",
-    callback=reading.given(reading.output),
-    help="Write one page on which the run moves, playable in any browser; N = 16, d = 4 and 4x4 blocks where not given.",
+    help="Write one page on which the run moves, playable in any browser. Where not given, N = 16, d = 4, blocks are 4x4, and M is the "
+    "least power of two, in words, that holds what the run needs, or the larger run with --beside: 128 for flash2, not the 100KiB of "
+    "--sram, which stay with --blocks fit, paper or best.",
 )
 beside_option = click.option(
     "--beside", metavar="KERNEL", help="With --html: a second run beside it, of another kernel, or dense or causal for KERNEL itself."
 )
-from_option = click.option("--from", "source", metavar="TRACE", help="With --html: show a trace that iosim trace wrote, in place of a run.")
+from_option = click.option(
+    "--from",
+    "source",
+    metavar="TRACE",
+    help="With --html: show a trace that iosim trace wrote, in place of a run; M is the most that it holds, or --sram.",
+)
 
 
 def write_page(kernel: str | None, given: Given, path: str, beside: str | None, source: str | None) -> None:
@@ -51,12 +58,21 @@ def write_page(kernel: str | None, given: Given, path: str, beside: str | None, 
     lines = [f"--{name}" for name in ("json", "csv", "out") if asked_for(name)]
     if lines:
         raise BadInput(f"--html writes a page; leave out {' and '.join(lines)}, or ask for the lines in a command of their own")
+    check_page(path, kernel, source)
     if source is not None and os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
         raise BadInput(f"--html {path} would take the place of the trace; give the page another name")
     with working("recording"):
         found = run(kernel, given, beside) if source is None else traced(kernel, given, beside, source)
     with whole_file(path) as file:
         file.write(found.html.encode())
+
+
+def check_page(path: str, kernel: str | None, source: str | None) -> None:
+    """Raise :class:`BadInput` for the path of no file, naming one that a browser shows as a page, after what will be on it."""
+    if not path or os.path.isdir(path):
+        name = kernel or Path(source or "").stem or "page"
+        raise BadInput(f"--html {path!r} is no file name; give one such as {os.path.join(path, f'{name}.html')}")
+    reading.output("--html", path)
 
 
 def traced(kernel: str | None, given: Given, beside: str | None, source: str) -> MovingPicture:
