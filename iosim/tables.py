@@ -37,7 +37,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Cell]], *, rule: str = "â
 def html(title: str, head: Sequence[str], rows: Sequence[Sequence[Cell]], lines: Sequence[str] = (), *, right: Collection[str] = ()) -> str:
     """The same for a notebook: a title, the table, and lines below it; every text is escaped.
 
-    >>> html("1 < 2", ["array", "words"], [["Q", 65536]])[-58:]
+    >>> html("1 < 2", ["array", "words"], [["Q", 65536]])[-60:]
     '<td style="text-align: right">65,536</td></tr></table></div>'
     """
     from html import escape
