@@ -163,13 +163,17 @@ class Report:
 
     @property
     def time(self) -> Time | None:
-        """How long the run takes on the device, by the roofline; None without a device, and where it has no rate for the type."""
-        if self.device is None or self.problem.dtype == "float64":
+        """How long the run takes on ``device``, by the roofline; None without a device, and where it has no rate for the type."""
+        return None if self.device is None else self.time_on(self.device)
+
+    def time_on(self, device: Device) -> Time | None:
+        """The same on any device."""
+        if self.problem.dtype == "float64":
             return None
         from iosim.roofline import roofline  # with the devices, which few runs ask for
 
         return roofline(
-            self.device,
+            device,
             read_bytes=self.read_bytes,
             write_bytes=self.write_bytes,
             matmul_flops=self.flops.matmul,

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import gettempdir
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +24,7 @@ from iosim import KERNELS, Attention, BadInput, Capacity, trace
 from iosim.animation import from_trace, limits
 from iosim.animation.recording import Recording, record
 from iosim.animation.steps import KINDS
-from iosim.animation.traced import AGAIN, SMALLER, read_trace
+from iosim.animation.traced import AGAIN, SMALLER, Reader, read_trace
 from iosim.cli import main
 from iosim.events import Event
 from iosim.masks.patterns import random
@@ -118,9 +119,10 @@ def test_the_replayer_reads_the_same_file(path: Path, run: str) -> None:
         lambda text: text.replace(b":", b" : "),
         lambda text: text.replace(b"\n", b"\r\n"),
         lambda text: text.rstrip(b"\n"),
+        lambda text: text.replace(b'"sram":0', b'"sram":-0').replace(b'"load"', b'"\\u006coad"'),
         lambda text: b"".join(json.dumps(json.loads(one), sort_keys=True).encode() + b"\n" for one in text.splitlines()),
     ],
-    ids=["spaces", "line ends", "no last line end", "other order"],
+    ids=["spaces", "line ends", "no last line end", "other letters", "other order"],
 )
 def test_what_says_the_same_is_accepted(path: Path, change: Callable[[bytes], bytes]) -> None:
     path.write_bytes(b"".join(whole("causal")))
@@ -313,7 +315,7 @@ CONTRADICTIONS: dict[str, tuple[Callable[[list[Event]], list[Event]], str]] = {
     "no end": (lambda events: events[:-1], "is the last, but 1 tile is still open"),
     "a load left out": (without("load"), "line 7, says that SRAM holds 20, but it holds 8 words or 32 bytes"),
     "nothing at all": (lambda events: events[:1], "moves nothing"),
-    "too much HBM": (lambda _: [Event("input", "Q", ((0, 10**9), (0, 64)), 64 * 10**9, 4, 1, 0)], "64,000,000,000 words of HBM"),
+    "too much HBM": (lambda _: [Event("input", "Q", ((0, 10**9), (0, 64)), 64 * 10**9, 4, 1, 0)], "more than 4,000,000 words of HBM"),
 }
 
 
@@ -353,6 +355,11 @@ NOT_OURS = {
     "two traces": (FLASH * 2, f"line {LENGTH + 1}, comes after the end of the trace, in line {LENGTH}; give every trace a file of its own"),
     "an empty line more": (FLASH + b"\n", "comes after the end of the trace"),
     "without its head": (b"".join(whole("flash")[1:]), "line 1, is not the first line of a trace: lines before it are missing; "),
+    "a byte order mark": (b"\xef\xbb\xbf" + FLASH, "begins with a byte order mark, which some editors add; save it as UTF-8 without one"),
+    "UTF-16, the other way": ("{}".encode("utf-16-be").join([b"\xfe\xff", b""]), "is UTF-16 text"),
+    "a kind twice": (HEAD.replace(b'"kind"', b'"kind":"output","kind"', 1), "line 1, is no event of a trace: it has the field kind twice"),
+    "a field twice, of another program": (b'{"a":1,"a":2}\n', "line 1, is no event of a trace: it has the field a twice; write one with"),
+    "a bell": (HEAD.replace(b'"sram"', b'"\\u0007\\u202e"'), "its fields are kind name box words itemsize times \ufffd\ufffd, not kind"),
     "without its seal": (HEAD[: HEAD.index(b',"check"')] + b"}\n", "line 1, does not end in the check of its text: a line was changed"),
 }  # fmt: skip
 
@@ -375,21 +382,124 @@ def test_what_cannot_be_read_says_so(path: Path) -> None:
     assert asked("--from nowhere.jsonl") == "iosim: there is no file nowhere.jsonl; write one with: iosim trace KERNEL --out FILE"
 
 
+@pytest.mark.parametrize("field", ["check", "sram", "last"])
+def test_no_field_is_there_twice(path: Path, field: str) -> None:
+    lines = whole("causal")
+    for at in (3, len(lines) - 1):
+        again = json.dumps({field: json.loads(lines[at]).get(field)})[1:-1].encode()
+        changed = lines[at].replace(b"}", b"," + again + b"," + again + b"}")
+        told = refused(path, [*lines[:at], changed, *lines[at + 1 :]])
+        assert f"line {at + 1}, is no event of a trace: it has the field {field} twice; " in told
+
+
 # what is too large
 
 
 def test_the_limit_of_a_trace_is_that_of_a_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = whole("causal")
-    shown = sum(b'"use"' not in text for text in lines)
+    shown = [number for number, text in enumerate(lines, start=1) if b'"use"' not in text]
     path.write_bytes(b"".join(lines))
-    monkeypatch.setattr(limits, "MOST_EVENTS", shown)
-    assert len(read_trace(str(path)).events) == shown
-    for limit in (shown - 1, shown // 2):
+    monkeypatch.setattr(limits, "MOST_EVENTS", len(shown))
+    assert len(read_trace(str(path)).events) == len(shown)
+    for limit in (len(shown) - 1, len(shown) // 2):
         monkeypatch.setattr(limits, "MOST_EVENTS", limit)
-        told = refused(path, lines)
-        assert (
-            f"a trace of {shown:,} events, as in {path}, is too large to animate, the limit is {limit:,}; trace a smaller problem" in told
-        )
+        told = f"{path}, line {shown[limit]}, is one too many: more than {limit:,} events are too large to animate; trace a smaller problem"
+        assert told in refused(path, lines)
+
+
+def test_lines_that_nobody_sees_have_a_limit_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = whole("causal")
+    monkeypatch.setattr(limits, "MOST_LINES", len(lines))
+    path.write_bytes(b"".join(lines))
+    assert read_trace(str(path))
+    monkeypatch.setattr(limits, "MOST_LINES", 20)
+    assert "line 21, is one too many: more than 20 lines are too large to animate; trace a smaller problem" in refused(path, lines)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_trace_of_as_many_events_as_have_room_has_fewer_lines_than_the_limit(kernel: str) -> None:
+    options: list[dict[str, str | bool]] = [{"dq_pass": "own"}, {"reuse": "ideal"}, {"depth": "one"}, {"pack": True}]
+    for more in [{}, *(one for one in options if set(one) <= set(KERNELS[kernel].options))]:
+        for blocks in ((1, 1), (4, 4), (16, 8)):
+            events = trace(kernel, Attention(n=16, nk=24, d=4, dropout=0.5, heads=2, kv_heads=1), sram=2**20, blocks=blocks, **more)
+            shown = sum(event.kind != "use" for event in events)
+            assert len(events) * limits.MOST_EVENTS < shown * limits.MOST_LINES * 3 // 4
+
+
+def test_arrays_have_the_limit_of_a_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, problem = RUNS["heads"]
+    plan, lines = make_plan(kernel, problem, "2KiB", BLOCKS, None, {}), whole("heads")
+    arrays = limits.extent(plan).arrays
+    assert arrays == sum(re.search(rb'"(input|output|scratch)"', text) is not None for text in lines)
+    path.write_bytes(b"".join(lines))
+    monkeypatch.setattr(limits, "MOST_ARRAYS", arrays)
+    assert read_trace(str(path))
+    assert limits.measure(plan).arrays == arrays
+    monkeypatch.setattr(limits, "MOST_ARRAYS", arrays - 1)
+    assert f"is one too many: more than {arrays - 1} arrays are too large to animate" in refused(path, lines)
+    with pytest.raises(limits.TooLarge, match=rf"with {arrays} arrays is too large to animate, the limit is {arrays - 1}; Attention\("):
+        limits.measure(plan)
+
+
+def declared(count: int) -> list[bytes]:
+    return written([Event("input", f"A{number}", ((0, 1), (0, 1)), 1, 4, 1, 0) for number in range(count)])
+
+
+def test_a_trace_of_nothing_but_arrays_is_refused(path: Path) -> None:
+    assert "moves nothing" in refused(path, declared(limits.MOST_ARRAYS))
+    assert f"line {limits.MOST_ARRAYS + 1}, is one too many" in refused(path, declared(limits.MOST_ARRAYS + 1))
+
+
+@pytest.mark.parametrize("limit", ["MOST_EVENTS", "MOST_LINES", "MOST_ARRAYS"])
+def test_what_is_too_large_is_read_no_further(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    lines = whole("causal")
+    monkeypatch.setattr(limits, limit, 3)
+    file = io.BytesIO(b"".join(lines))
+    with pytest.raises(BadInput, match="line 4, is one too many"):
+        list(Reader("t.jsonl", file).events())  # type: ignore[arg-type]  # as good as a file
+    assert file.tell() == len(b"".join(lines[:4]))
+
+
+# what cannot be asked
+
+
+class Broken(io.BytesIO):
+    """A file that cannot be read."""
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        raise OSError(5, "Input/output error")
+
+
+def test_an_error_of_the_disk_names_the_file() -> None:
+    with pytest.raises(OSError, match=r"'t\.jsonl'$") as error:
+        list(Reader("t.jsonl", Broken()).events())  # type: ignore[arg-type]  # as good as a file
+    assert (error.value.errno, error.value.filename) == (5, "t.jsonl")
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="only Linux shows the memory of a process as a file")
+def test_a_file_that_cannot_be_read_is_named() -> None:
+    assert asked("--from /proc/self/mem") == "iosim: /proc/self/mem: Input/output error"
+
+
+@pytest.mark.parametrize("wrong", [3, None, b"t.jsonl", np.array(["t.jsonl"]), 0, True, ["t.jsonl"]], ids=repr)
+def test_a_trace_is_a_path(wrong: object) -> None:
+    with pytest.raises(BadInput, match=r"^a trace is given by the path of its file, a text or a Path, not [^\n]*$"):
+        from_trace(wrong)  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize("path", ["a\nb", "a\0b", "", "\u202e", "nowhere"])
+def test_a_path_that_is_none_gets_one_line(path: str) -> None:
+    with pytest.raises(BadInput) as error:
+        from_trace(path)
+    assert str(error.value).isprintable()
+
+
+def test_m_is_given_as_anywhere(path: Path) -> None:
+    path.write_bytes(b"".join(whole("causal")))
+    assert [from_trace(path, sram).runs[0].capacity for sram in ("4KiB", Capacity(99, "bytes"))] == [4096, 99]
+    for wrong, told in ((64, "counts SRAM in bytes, so that an M of 64 words says"), ("64 hectares", "cannot read"), (1.5, "whole number")):
+        with pytest.raises(BadInput, match=told):
+            from_trace(path, wrong)  # type: ignore[arg-type]  # wrong on purpose
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -19,7 +19,7 @@ from typing import Literal
 import pytest
 
 from iosim import Attention, Blocks, Capacity, Options, simulate, theory
-from iosim.animation.limits import MOST_EVENTS, MOST_WORDS
+from iosim.animation.limits import MOST_ARRAYS, MOST_EVENTS, MOST_LINES, MOST_WORDS
 from iosim.animation.moving import SIDE, roomy
 from iosim.animation.moving import SMALL as SMALL_RUN
 from iosim.cli import told
@@ -336,7 +336,8 @@ def traced() -> list[str]:
     least = {d: roomy([make_plan("flash2", Attention(SMALL_RUN.n, d), 2**20, SIDE, None, {})]) for d in (SMALL_RUN.d, 16, 64)}
     assert SIDE[0] == SIDE[1]
     return [
-        f"A page has room for {MOST_EVENTS:,} events and {MOST_WORDS:,} words of HBM",
+        f"A page has room for {MOST_EVENTS:,} events, {MOST_ARRAYS} arrays and {MOST_WORDS:,} words of HBM; "
+        f"a trace may have {MOST_LINES:,} lines",
         f"N = {SMALL_RUN.n}, d = {SMALL_RUN.d} and blocks of {SIDE[0]} rows. M is then not the {capacity(size)} of",
         f"{least[SMALL_RUN.d]} words for ``, {least[16]} with ``, {least[64]:,} with ``",
         f"it stays {capacity(size)}.",

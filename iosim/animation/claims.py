@@ -13,12 +13,13 @@ FIELDS = Event.__slots__
 LARGEST = 2**53  # what every reader of JSON keeps exact
 LONGEST = 100
 AXES = {"begin": 1, "end": 0}
+SHOWN = 40  # characters of what is quoted
 
 
 def event_of(record: Mapping[str, object]) -> Event:
     """The event; raises :class:`BadInput` naming the field that is wrong, and what it must be."""
     if set(record) != set(FIELDS):
-        raise BadInput(f"its fields are {' '.join(record)[:80]}, not {' '.join(FIELDS)}")
+        raise BadInput(f"its fields are {printable(' '.join(record), 2 * SHOWN)}, not {' '.join(FIELDS)}")
     kind, name = record["kind"], record["name"]
     if kind not in get_args(Kind):
         raise BadInput(f"its kind is {kind!r:.40}, not one of {' '.join(get_args(Kind))}")
@@ -30,6 +31,22 @@ def event_of(record: Mapping[str, object]) -> Event:
     event = Event(kind, name, box_of(kind, record["box"]), words, itemsize, times, sram)  # type: ignore[arg-type]  # one of the kinds
     _check_claims(event)
     return event
+
+
+def unique(fields: list[tuple[str, object]]) -> dict[str, object]:
+    """The fields of one JSON object, none of which may be there twice: readers differ in which of them they take."""
+    found = dict(fields)
+    if len(found) < len(fields):
+        names = [name for name, _ in fields]
+        raise BadInput(f"it has the field {printable(next(name for name in names if names.count(name) > 1))} twice")
+    return found
+
+
+def printable(text: str, most: int = SHOWN) -> str:
+    """The beginning of a text that a file holds, such that it makes one line and no terminal obeys it; "" for nothing but spaces."""
+    words = " ".join(text.split())
+    shown = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in words[:most])
+    return f"{shown}…" if len(words) > most else shown
 
 
 def whole(record: Mapping[str, object], field: str) -> int:

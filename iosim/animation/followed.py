@@ -13,6 +13,7 @@ from iosim.errors import BadInput
 from iosim.events import Box, Event
 from iosim.units import Unit
 
+MOST_LOOKED = 10**9  # words, in the different regions of all arrays that are written; a kernel cuts an array in a few ways
 UNITS: tuple[Unit, ...] = ("words", "bytes")
 DEEDS = {"load": "loads", "store": "stores", "init": "initialises", "use": "uses"}
 
@@ -35,6 +36,8 @@ class Followed:
         self.loaded: list[tuple[str, Box]] = []
         self.resident: Counter[tuple[str, Box]] = Counter()
         self.tiles: list[tuple[dict[Unit, int], int]] = []
+        self.written: set[tuple[str, Box]] = set()  # regions that hold data, so that what moves often is looked at once
+        self.looked = 0
 
     @property
     def unit(self) -> Unit:
@@ -98,19 +101,29 @@ class Followed:
         return array
 
     def _move(self, event: Event, array: Declared) -> None:
-        (top, bottom), (left, right) = event.box
-        region, place = array.holds[top:bottom, left:right], (event.name, event.box)
+        place = event.name, event.box
         if event.kind == "use" and not self.resident[place]:
             raise BadInput(f"uses {spelled(event)}, which is not on chip")
-        if event.kind in ("store", "init"):
-            if array.kind == "input":
-                raise BadInput(f"{DEEDS[event.kind]} {spelled(event)}, but {event.name} is an input, which is never stored to")
-            region[...] = True
+        if event.kind in ("store", "init") and array.kind == "input":
+            raise BadInput(f"{DEEDS[event.kind]} {spelled(event)}, but {event.name} is an input, which is never stored to")
+        if event.kind != "use" and array.kind != "input" and place not in self.written:
+            self._look(event, array)
         if event.kind == "load":
-            if not region.all():
-                raise BadInput(f"loads {spelled(event)}, of which elements were never written")
             self.loaded.append(place)
             self.resident[place] += 1
+
+    def _look(self, event: Event, array: Declared) -> None:
+        """Fill a region that is written, or see that one that is read is full."""
+        self.looked += event.words
+        if self.looked > MOST_LOOKED:
+            raise BadInput(f"moves one more region than arrays are cut into: {self.looked:,} words in all, the limit is {MOST_LOOKED:,}")
+        (top, bottom), (left, right) = event.box
+        region = array.holds[top:bottom, left:right]
+        if event.kind != "load":
+            region[...] = True
+        elif not region.all():
+            raise BadInput(f"loads {spelled(event)}, of which elements were never written")
+        self.written.add((event.name, event.box))
 
     def _check_sram(self, event: Event) -> None:
         claimed = {unit: used for unit, used in self.used.items() if used == event.sram}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from iosim.animation.pool import Sample
 from iosim.animation.smaller import Smaller, smaller
+from iosim.animation.steps import DECLARED
 from iosim.errors import BadInput, SramOverflow
 from iosim.events import Event
 from iosim.masks import patterns
@@ -15,21 +16,32 @@ from iosim.plan import Plan
 MOST_EVENTS = 120_000
 MOST_WORDS = 4_000_000
 MOST_NUMBERS = 400_000
+MOST_ARRAYS = 512
+MOST_LINES = 3 * MOST_EVENTS  # of a trace: those that say what was used are no events here, at most 1.2 for each in any kernel
 COLUMNS = 8  # kept of each row where not all are
 FEW = 3  # heads that tell what more of them add: the first differs, since it brings K and V, and a single one sums nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much a run has to show: its events, and the words of its HBM arrays."""
+    """How much a run has to show: its events, the words of its HBM arrays, and how many arrays those are."""
 
     events: int
     words: int
+    arrays: int
 
     @property
     def fits(self) -> bool:
         """Whether a page can show it."""
-        return self.events <= MOST_EVENTS and self.words <= MOST_WORDS
+        return self.events <= MOST_EVENTS and self.words <= MOST_WORDS and self.arrays <= MOST_ARRAYS
+
+    def grown(self, before: Extent, times: int) -> Extent:
+        """After so many more steps such as that from ``before`` to this one."""
+        return Extent(
+            self.events + times * (self.events - before.events),
+            self.words + times * (self.words - before.words),
+            self.arrays + times * (self.arrays - before.arrays),
+        )
 
 
 class TooLarge(BadInput):
@@ -54,14 +66,14 @@ def extent(plan: Plan) -> Extent:
     if heads <= FEW or plan.options.pack:
         return counted(plan)
     two, three = (counted(replace(plan, problem=replace(problem, heads=problem.kv_heads * few))) for few in (FEW - 1, FEW))
-    more = heads - FEW
-    return Extent(three.events + more * (three.events - two.events), three.words + more * (three.words - two.words))
+    return three.grown(two, heads - FEW)
 
 
 def counted(plan: Plan) -> Extent:
     """The same, from every head."""
     seen, words = events_of(plan)
-    return Extent(sum(event.times for event in seen if event.kind != "use"), words)
+    shown = sum(event.times for event in seen if event.kind != "use")
+    return Extent(shown, words, sum(event.kind in DECLARED for event in seen))
 
 
 def events_of(plan: Plan) -> tuple[list[Event], int]:
@@ -82,6 +94,8 @@ def fits(plan: Plan) -> bool:
 
 def excess(plan: Plan, found: Extent) -> str:
     """By how much a run is too large."""
+    if found.events <= MOST_EVENTS and found.words <= MOST_WORDS:
+        return f"a run of {plan.kernel} with {found.arrays:,} arrays is too large to animate, the limit is {MOST_ARRAYS:,}"
     if found.words <= MOST_WORDS:
         return f"a run of {plan.kernel} with {found.events:,} events is too large to animate, the limit is {MOST_EVENTS:,}"
     told = f"{found.events:,} events over {found.words:,} words of HBM"
@@ -104,7 +118,10 @@ def in_python(instead: Smaller) -> str:
 
 
 def sample_of(plan: Plan) -> Sample:
-    """All numbers where there is room for them, else 8 columns of as many rows as have room; a tile of an input is kept once."""
+    """All numbers where there is room for them, else 8 columns of as many rows as have room.
+
+    The numbers are bounded by what events bring: a tile of an input is kept once, and a block may be overwritten for each time it is used.
+    """
     events, _ = events_of(plan)
     inputs = {event.name for event in events if event.kind == "input"}
     kept = [event for event in events if len(event.box) == 2 and not (event.kind == "load" and event.name in inputs)]

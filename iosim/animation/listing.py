@@ -51,23 +51,18 @@ class Listing:
 
     def _enter(self, frame: FrameType, _: str, __: object) -> Callable[..., Any] | None:
         code = frame.f_code
-        if not code.co_filename.startswith(FOLDER) or code.co_name.startswith("<"):
+        if not code.co_filename.startswith(FOLDER):
             return None
         if code not in self.places:
             self._append(code)
         return self._follow
 
     def _follow(self, frame: FrameType, what: str, _: object) -> Callable[..., Any]:
-        if what == "line":
+        if what in ("line", "return"):
             self.boundary()
-            self.current = self._place(frame)
-        elif what == "return":
-            self.boundary()
-            self.current = self._place(frame.f_back)
+            runs = frame if what == "line" else frame.f_back
+            self.current = NOWHERE if runs is None else self.places.get(runs.f_code, {}).get(runs.f_lineno, NOWHERE)
         return self._follow
-
-    def _place(self, frame: FrameType | None) -> int:
-        return NOWHERE if frame is None else self.places.get(frame.f_code, {}).get(frame.f_lineno, NOWHERE)
 
     def _append(self, code: CodeType) -> None:
         source, first = inspect.getsourcelines(code)

@@ -36,12 +36,13 @@ class Pool:
     def put(self, data: Array, top: int, left: int = 0) -> int:
         """Keep what ``sample`` keeps of ``data``, whose first element is ``[top, left]`` of its array; returns where it begins."""
         cols = None if self.sample.cols == inf else max(0, int(self.sample.cols) - left)
-        kept = np.ascontiguousarray(data[-top % self.sample.stride :: self.sample.stride, :cols], self.dtype).tobytes()
-        if kept not in self.known:
-            self.known[kept] = self.size
-            self.size += len(kept) // self.dtype.itemsize
-            self.chunks.append(kept)
-        return self.known[kept]
+        kept = np.ascontiguousarray(data[-top % self.sample.stride :: self.sample.stride, :cols], self.dtype)
+        content = kept.tobytes()
+        if content not in self.known:
+            self.known[content] = self.size
+            self.size += kept.size
+            self.chunks.append(content)
+        return self.known[content]
 
     def bytes(self) -> bytes:
         """All of them, little-endian."""

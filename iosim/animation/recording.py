@@ -113,12 +113,11 @@ class Watcher:
     def _fill(self) -> None:
         if self.pending is not None:
             block, self.pending = self.pending, None
-            *rest, _ = self.steps.rows[-1]
-            self.steps.rows[-1] = (rest[0], rest[1], rest[2], rest[3], self._block(block, block.label))
+            self.steps.rows[-1] = (*self.steps.rows[-1][:4], self._block(block, block.label))
 
     def _block(self, block: Block, name: str) -> int:
         top = block.origin[1][0][0] if block.origin else self.steps.top(name, block.shape[0])
-        return self.pool.put(_known(block._data), max(top, 0))
+        return self.pool.put(_known(block._data), top)
 
     def _region(self, array: Hbm, event: Event) -> int:
         (top, bottom), (left, right) = event.box

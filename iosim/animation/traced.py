@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedReader
@@ -12,7 +10,7 @@ from itertools import chain
 from typing import NoReturn
 
 from iosim.animation import limits
-from iosim.animation.claims import event_of
+from iosim.animation.claims import event_of, printable, unique
 from iosim.animation.followed import Followed, open_tiles
 from iosim.animation.steps import DECLARED
 from iosim.errors import BadInput
@@ -32,6 +30,8 @@ SIGNS = {
     b"PK\x03\x04": "is a zip archive; unpack it first, with: unzip FILE.zip",
     b"\x28\xb5\x2f\xfd": "is compressed by zstd; unpack it first, with: unzstd FILE.zst",
     b"\xff\xfe": f"is UTF-16 text, as > writes in some shells, not UTF-8; {AGAIN}",
+    b"\xfe\xff": f"is UTF-16 text, not UTF-8; {AGAIN}",
+    b"\xef\xbb\xbf": f"begins with a byte order mark, which some editors add; save it as UTF-8 without one, or {AGAIN}",
     b"[\n": f"is one JSON document, not JSON lines; {AGAIN}, without --json",
     b"kind,name,": f"is a table, not JSON lines; {AGAIN}, without --csv",
 }
@@ -49,13 +49,15 @@ def read_trace(path: str) -> Trace:
     """The trace in a file.
 
     Raises :class:`BadInput`, in one line that names the line of the file, for what is no trace, another version's, cut short, changed
-    anywhere, or could not have happened; and for one that is too large to animate. Spaces and the order of the fields change nothing.
+    anywhere, or could not have happened; and for one that is too large to animate. Spaces, line ends, the order of the fields, letters
+    written as \\u escapes and -0 for 0 change nothing; a field that is there twice does. Raises :class:`OSError`, with the path in it,
+    where the file cannot be read.
     """
     with opened(path) as file:
         reader = Reader(path, file)
         events = [event for event in reader.events() if event.kind != "use"]
     if not any(event.kind in ("load", "store", "init") for event in events):
-        raise BadInput(f"{path} moves nothing, so that there is nothing to show; {REMEDY}")
+        raise BadInput(f"{reader.path} moves nothing, so that there is nothing to show; {REMEDY}")
     return Trace(events, reader.run.unit)
 
 
@@ -64,20 +66,25 @@ def opened(path: str) -> BufferedReader:
     try:
         return open(path, "rb")
     except FileNotFoundError:
-        raise BadInput(f"there is no file {path}; {REMEDY}") from None
+        raise BadInput(f"there is no file {named(path)}; {REMEDY}") from None
     except IsADirectoryError:
-        raise BadInput(f"{path} is a folder, not a trace; name a file in it, or {REMEDY}") from None
-    except ValueError:  # a NUL in the name
-        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path) from None
+        raise BadInput(f"{named(path)} is a folder, not a trace; name a file in it, or {REMEDY}") from None
+    except ValueError:
+        raise BadInput(f"{named(path)} is the name of no file, as it has a NUL in it; {REMEDY}") from None
+
+
+def named(path: str) -> str:
+    """A path as one line, which it need not be."""
+    return path if path.isprintable() else ascii(path)
 
 
 class Reader:
     """Reads a trace line by line, and follows it as it goes."""
 
     def __init__(self, path: str, file: BufferedReader) -> None:
-        self.path, self.file = path, file
+        self.path, self.file = named(path), file
         self.seal, self.run = Seal(), Followed()
-        self.number = self.words = self.shown = 0
+        self.number = self.words = self.arrays = self.shown = 0
         self.before: dict[str, object] = {}
 
     def events(self) -> Iterator[Event]:
@@ -97,13 +104,21 @@ class Reader:
 
     def _lines(self) -> Iterator[bytes]:
         """Lines that are no longer than any event's; the last may lack its end."""
-        first = self.file.readline(LONGEST + 1)
+        first = self._line()
         self._check_sign(first)
-        for raw in chain((first,), iter(lambda: self.file.readline(LONGEST + 1), b"")):
+        for raw in chain((first,), iter(self._line, b"")):
             self.number += 1
+            if self.number > limits.MOST_LINES:
+                self._too_large(f"{limits.MOST_LINES:,} lines")
             if len(raw) > LONGEST:
                 self._refuse(f"is no event of a trace: it has more than {LONGEST:,} characters; {REMEDY}")
             yield raw
+
+    def _line(self) -> bytes:
+        try:
+            return self.file.readline(LONGEST + 1)
+        except OSError as error:  # which does not know of what file it is
+            raise OSError(error.errno, error.strerror, self.path) from None
 
     def _check_sign(self, first: bytes) -> None:
         if not first:
@@ -114,7 +129,9 @@ class Reader:
 
     def _record(self, raw: bytes) -> dict[str, object]:
         try:
-            record = json.loads(raw.decode())
+            record = json.loads(raw.decode(), object_pairs_hook=unique)
+        except BadInput as error:
+            self._refuse(f"is no event of a trace: {error}; {REMEDY if self.number == 1 else AGAIN}")
         except (ValueError, RecursionError):
             if self.number > 1 and not raw.endswith(b"\n"):
                 self._cut(f" in the middle of line {self.number}")
@@ -148,17 +165,13 @@ class Reader:
         """Raise before anything is too much for this machine, or for a page."""
         self.words += event.words if event.kind in DECLARED else 0
         if self.words > limits.MOST_WORDS:
-            raise BadInput(
-                f"{self.path} has {self.words:,} words of HBM, too many to animate, the limit is {limits.MOST_WORDS:,}; "
-                f"trace a smaller problem, as with {SMALLER}"
-            )
+            self._too_large(f"{limits.MOST_WORDS:,} words of HBM")
+        self.arrays += event.kind in DECLARED
+        if self.arrays > limits.MOST_ARRAYS:
+            self._too_large(f"{limits.MOST_ARRAYS:,} arrays")
         self.shown += event.kind != "use"
         if self.shown > limits.MOST_EVENTS:
-            shown = self.shown + sum(b'"use"' not in raw for raw in self.file)
-            raise BadInput(
-                f"a trace of {shown:,} events, as in {self.path}, is too large to animate, the limit is {limits.MOST_EVENTS:,}; "
-                f"trace a smaller problem, as with {SMALLER}"
-            )
+            self._too_large(f"{limits.MOST_EVENTS:,} events")
 
     def _check(self, record: dict[str, object], event: Event) -> None:
         broken = self._broken(record, event)
@@ -179,6 +192,11 @@ class Reader:
         expected = {**({"version": VERSION} if self.number == 1 else {}), **({"last": True} if last else {}), "check": self.seal.check}
         return {name: record[name] for name in EXTRAS if name in record} != expected
 
+    def _too_large(self, most: str) -> NoReturn:
+        """Refuse at once: nobody knows how long the rest is, and how large it is helps nobody."""
+        told = f"line {self.number}, is one too many: more than {most} are too large to animate"
+        raise BadInput(f"{self.path}, {told}; trace a smaller problem, as with {SMALLER}")
+
     def _cut(self, where: str = "") -> NoReturn:
         inside = f", where {open_tiles(len(self.run.tiles))}" if self.run.tiles else ""
         raise BadInput(f"{self.path} is cut short{where or f' after line {self.number}'}{inside}; {AGAIN}")
@@ -189,6 +207,4 @@ class Reader:
 
 def shortened(raw: bytes) -> str:
     """The beginning of a line, as people can read it."""
-    text = " ".join(raw.decode(errors="replace").split())
-    shown = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text[:40])
-    return f"{shown}{'…' if len(text) > 40 else ''}" if shown else "empty"
+    return printable(raw.decode(errors="replace")) or "empty"
