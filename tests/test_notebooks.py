@@ -2,18 +2,22 @@
 
 What a notebook says at its end, and the answers of notebook 5, stand here once more, word for word, in :data:`SAID` and :data:`ANSWERS`.
 Their numbers come from sizes, closed forms and the reference: no machine runs for them. Whoever changes such a line changes it here too.
+
+All else that a notebook prints, and what its pictures show, is kept in ``golden_notebooks``. ``python tests/test_notebooks.py`` writes it
+anew; read the difference before you keep it.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import math
 import re
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -41,6 +45,10 @@ START_SECONDS = 120  # for a kernel to answer, on a machine that has much else t
 MARKER = re.compile(r"^# %%", re.MULTILINE)
 
 each = pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
+
+KEPT = Path(__file__).parent / "golden_notebooks"
+ROUNDING = re.compile(r"\b\d\.\de[+-]\d\d\b")
+"""Rounding errors and their bounds, which differ between versions of NumPy; nothing else is printed so."""
 
 FOUND, DIFFERENCE = "so much", r"(\d\.\de[+-]\d\d)(, and rounding may make )(\d\.\de[+-]\d\d)"
 
@@ -121,6 +129,8 @@ class Run:
 
     name: str
     cells: list[dict[str, Any]]
+    pictures: list[list[list[str]]]
+    """Cell of code by cell of code, what is drawn in each of its pictures."""
 
     @property
     def code(self) -> list[dict[str, Any]]:
@@ -189,8 +199,129 @@ def run(request: pytest.FixtureRequest) -> Run:
     """A notebook, run top to bottom; an error in a cell ends the test."""
     for needed in ("ipykernel", "nbformat", "nbclient"):
         pytest.importorskip(needed, reason=WHY)
-    book = pytest.importorskip("nbformat").read(request.param.with_suffix(".ipynb"), as_version=4)
-    return Run(request.param.stem, executed(book))
+    return run_of(request.param)
+
+
+def run_of(source: Path) -> Run:
+    """A run of a stored notebook between two cells more: one that has pictures described, and one that hands the descriptions out."""
+    nbformat = pytest.importorskip("nbformat")
+    book = nbformat.read(source.with_suffix(".ipynb"), as_version=4)
+    first, last = WATCHED.format(inspect.getsource(watch)), "print(__import__('json').dumps([[*found.values()] for found in watched.seen]))"
+    book.cells = [nbformat.v4.new_code_cell(first), *book.cells, nbformat.v4.new_code_cell(last)]
+    _, *cells, told = executed(book)
+    return Run(source.stem, cells, json.loads("".join(lines(told))))
+
+
+WATCHED = """\
+watched = {{}}
+exec(compile({!r}, "watch", "exec", __import__("__future__").annotations.compiler_flag), watched)
+watched = watched["watch"]
+watched()
+"""
+"""Begins a notebook, and leaves one name in it."""
+
+
+def watch() -> None:
+    """Describe every figure when it is shown. This runs in the notebook's kernel, where it has only what it imports itself."""
+    from functools import wraps
+    from importlib import import_module
+
+    import numpy as np
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.category import StrCategoryLocator
+    from matplotlib.colors import to_hex
+    from matplotlib.ticker import FixedLocator, FuncFormatter, StrMethodFormatter
+
+    seen: list[dict[int, list[str]]] = []
+    canvases: Any = FigureCanvasAgg
+    right = canvases.print_png
+
+    def short(numbers: Any) -> str:
+        """Up to twelve numbers, the first and the last among them; of more, how many there are, and their sum."""
+        flat: Any = np.ma.filled(np.ma.asarray(numbers, float), np.nan).ravel()
+        some = flat[np.unique(np.linspace(0, len(flat) - 1, 12).round().astype(int))] if len(flat) > 12 else flat
+        said = " ".join(f"{number:.4g}" for number in some)
+        return said if len(some) == len(flat) else f"{said} ({len(flat)}, sum {np.nansum(flat):.4g})"
+
+    def colours(given: Any) -> str:
+        return "none" if not len(np.atleast_1d(given)) else " ".join(to_hex(one) for one in np.atleast_2d(given)[:1])
+
+    def drawn(axes: Any) -> Iterable[str]:
+        for side in ("left", "center", "right"):
+            if axes.get_title(loc=side):
+                yield f"title {axes.get_title(loc=side)!r}"
+        for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
+            yield f"{name} axis {axis.get_label_text()!r}, {axis.get_scale()}{', inverted' if axis.get_inverted() else ''}"
+            if not getattr(axes, f"get_autoscale{name}_on")():
+                yield f"{name} limits {short(axis.get_view_interval())}"
+            if isinstance(axis.get_major_locator(), FixedLocator | StrCategoryLocator):
+                labels = [label.get_text() for label in axis.get_ticklabels()]
+                yield f"{name} ticks {short(axis.get_majorticklocs())} {labels}"
+            elif isinstance(axis.get_major_formatter(), FuncFormatter | StrMethodFormatter):
+                yield f"{name} ticks have {axis.get_major_formatter()(3e6, 0)!r} at 3e6"
+        for line in axes.lines:
+            style = f"{to_hex(line.get_color())} {line.get_linestyle()} {line.get_marker()} {line.get_drawstyle()}"
+            yield f"line {style} x {short(line.get_xdata())} y {short(line.get_ydata())}"
+        for patch in axes.patches:
+            box = patch.get_path().get_extents(patch.get_patch_transform())
+            yield f"patch {to_hex(patch.get_facecolor())} {short(box.extents)}"
+        for many in axes.collections:
+            shape = [path.get_extents().extents for path in many.get_paths()[:1]]
+            yield f"{type(many).__name__} {colours(many.get_facecolor())} {short(shape)}" + (
+                "" if many.get_array() is None else f" of {short(many.get_array())}"
+            )
+        for image in axes.images:
+            yield f"image {short(image.get_extent())} of {short(image.get_array())}"
+        for text in axes.texts:
+            at = getattr(text, "xy", text.get_position())
+            yield f"text {text.get_text()!r} {to_hex(text.get_color())} at {short(at)}"
+        if axes.get_legend() is not None:
+            yield f"legend {[text.get_text() for text in axes.get_legend().get_texts()]}"
+
+    @wraps(right)  # matplotlib asks for the names of its arguments
+    def described(canvas: Any, *given: Any, **named: Any) -> Any:
+        figure = canvas.figure
+        texts = [*figure.texts, *(legend for one in figure.legends for legend in one.get_texts())]
+        said = [f"figure says {text.get_text()!r}" for text in texts if text.get_text()]
+        for place, axes in enumerate(figure.axes):
+            said += [f"axes {place}", *(f"  {line}" for line in drawn(axes))]
+        seen[-1][id(figure)] = said
+        return right(canvas, *given, **named)
+
+    canvases.print_png = described  # the one place through which every shown picture passes
+    import_module("IPython").get_ipython().events.register("pre_run_cell", lambda info: seen.append({}))
+    mine: Any = watch
+    mine.seen = seen  # for the last cell
+
+
+def shown(run: Run) -> str:
+    """What a notebook prints and draws, cell by cell."""
+    said = []
+    for number, (cell, pictures) in enumerate(zip(run.code, run.pictures, strict=False), start=1):
+        if "ipywidgets" not in text(cell):  # sliders are there or not
+            said += [f"# cell {number} prints", *printed(cell)] * bool(printed(cell))
+            said += [line for picture in pictures for line in (f"# cell {number} draws", *placed(picture, cell))]
+    return "\n".join(said) + "\n"
+
+
+def placed(picture: list[str], cell: dict[str, Any]) -> list[str]:
+    """A picture without the places of its texts and the ends of its axes where iosim or matplotlib chose these, and not the notebook."""
+    if not re.search(r"\b(bars|tile_map)\(", text(cell)):
+        return picture
+    return [re.sub("^(  text .*) at .*", r"\1", line) for line in picture if not re.match("  [xy] limits ", line)]
+
+
+def printed(cell: dict[str, Any]) -> list[str]:
+    """What a cell prints, but for sources, which change with iosim, and for meters that are not installed everywhere."""
+    if re.search(r"getsource|print\((function\(|cuda\[)", text(cell)):
+        return []
+    found = [ROUNDING.sub("~", line.rstrip()) for line in lines(cell) if not line.startswith("<")]  # figures and answers
+    return found[:3] if "environment.needs(" in text(cell) else found
+
+
+def test_a_notebook_prints_and_draws_what_it_did(run: Run) -> None:
+    kept = (KEPT / f"{run.name}.txt").read_text(encoding="utf-8")
+    assert shown(run) == kept, "python tests/test_notebooks.py writes it down; read the difference"
 
 
 def test_a_notebook_runs_in_time_and_says_little_at_a_time(run: Run) -> None:
@@ -246,7 +377,7 @@ def test_the_code_of_the_answers_does_not_say_them() -> None:
 
 def test_the_time_of_a_cell_is_what_the_kernel_took_for_it() -> None:
     pytest.importorskip("ipykernel", reason=WHY)
-    quick, slow = Run("", executed(book_of("1 + 1", "import time; time.sleep(0.5)"))).seconds
+    quick, slow = Run("", executed(book_of("1 + 1", "import time; time.sleep(0.5)")), []).seconds
     assert quick < 0.5 <= slow
 
 
@@ -562,3 +693,14 @@ def test_the_sources_are_clean(source_tree: Path) -> None:
         asked = [sys.executable, "-m", "ruff", *command, str(source_tree / "notebooks")]
         found = subprocess.run(asked, capture_output=True, text=True, check=False, cwd=source_tree)
         assert found.returncode == 0, found.stdout + found.stderr
+
+
+def main() -> None:
+    """Write down what every notebook prints and draws."""
+    KEPT.mkdir(exist_ok=True)
+    for source in SOURCES:
+        (KEPT / f"{source.stem}.txt").write_text(shown(run_of(source)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
