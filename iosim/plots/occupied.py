@@ -27,7 +27,7 @@ def timeline(reports: Sequence[Report]) -> Figure:
     >>> from iosim import Attention, simulate
     >>> figure = timeline([simulate("flash2", Attention(n=32, d=4), sram=256, blocks=(8, 8))])
     >>> figure.axes[0].get_title(loc="left")
-    'flash2: at most 192 of 256 words, blocks 8x8'
+    'flash2: at most 224 of 256 words, blocks 8x8'
     """
     if not reports:
         raise BadInput("there is nothing to draw: no report was given")
