@@ -66,7 +66,7 @@ def test_each_mistake_fails_the_named_part_and_is_recognised(asked: Exercise, mi
 @pytest.mark.slow
 @each_mistake
 def test_whatever_the_inputs(asked: Exercise, mistake: Mistake) -> None:
-    for seed in range(1, 4):
+    for seed in (1, 2):
         fails_as_named(asked, mistake, seed)
 
 
