@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,15 @@ def source_tree() -> Path:
     if not (root / "iosim").is_dir():
         pytest.skip("needs the source tree; here only the installed wheel is tested")
     return root
+
+
+@pytest.fixture(scope="module")
+def docs(source_tree: Path) -> Iterator[Path]:
+    """The sources of the site, with its own package importable."""
+    package = str(source_tree / "docs" / "_ext")
+    sys.path.insert(0, package)
+    yield source_tree / "docs"
+    sys.path.remove(package)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,20 +36,12 @@ DRAWING = sorted(EXAMPLES.glob("figures/*.py"))
 PAGES = sorted(DOCS.glob("*.md"))
 NOTEBOOKS = sorted((DOCS.parent / "notebooks").glob("[0-9]*.ipynb"))
 BUILDERS = ("sphinx", "furo", "myst_nb", "sphinxcontrib.bibtex", "sphinx-mathjax-offline")
+pytestmark = pytest.mark.usefixtures("docs")
 PHONE = 390
 
 
 def name_of(path: Path) -> str:
     return path.relative_to(DOCS).as_posix()
-
-
-@pytest.fixture(autouse=True, scope="module")
-def docs(source_tree: Path) -> Iterator[Path]:
-    """The sources of the site, with its own package importable."""
-    package = str(source_tree / "docs" / "_ext")
-    sys.path.insert(0, package)
-    yield source_tree / "docs"
-    sys.path.remove(package)
 
 
 @pytest.mark.parametrize("folder", REGISTRIES)

@@ -32,17 +32,9 @@ from iosim_gpu.case import KERNELS as CUDA
 
 PROBLEM = Attention(n=1024, d=64)
 SRAM, ROOMY = "100KiB", "2MiB"  # fmha keeps K and V whole
+pytestmark = pytest.mark.usefixtures("docs")
 NAMES = tuple(KERNELS)
 KEYS_OUTSIDE = {"flash", "block-sparse", "flash-backward", "flash2-backward", "released", "released-backward"}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def docs(source_tree: Path) -> Iterator[Path]:
-    """The sources of the site, with its own package importable."""
-    package = str(source_tree / "docs" / "_ext")
-    sys.path.insert(0, package)
-    yield source_tree / "docs"
-    sys.path.remove(package)
 
 
 def cells(text: str) -> list[list[str]]:
