@@ -5,24 +5,24 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from iosim.catalogue import BACKWARD, FORWARD, KERNELS
-from iosim.compare import Comparison, compare
-from iosim.errors import BadInput, IosimError, SramOverflow
-from iosim.inputs import problem_of, random_inputs
-from iosim.masks import BlockMask
-from iosim.memory import Machine
-from iosim.report import Report
-from iosim.run import simulate
-from iosim.specs import Attention, Blocks, Options
-from iosim.sweep import sweep
-from iosim.trace import trace
-from iosim.units import Capacity, capacity
+from iosim.attention.catalogue import BACKWARD, FORWARD, KERNELS
+from iosim.attention.compare import Comparison, compare
+from iosim.attention.inputs import problem_of, random_inputs
+from iosim.attention.report import Report
+from iosim.attention.run import simulate
+from iosim.attention.sweep import sweep
+from iosim.attention.trace import trace
+from iosim.core.errors import BadInput, IosimError, SramOverflow
+from iosim.core.masks import BlockMask
+from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.units import Capacity, capacity
+from iosim.machine import Machine
 
 if TYPE_CHECKING:
-    from iosim.animation import MovingPicture, animate
-    from iosim.formula_check import check_formula
-    from iosim.passes import Passes, both
-    from iosim.regimes import regime_map
+    from iosim.attention.passes import Passes, both
+    from iosim.show.animation import MovingPicture, animate
+    from iosim.study.formula.check import check_formula
+    from iosim.study.regimes import regime_map
 
 __all__ = [
     "BACKWARD", "FORWARD", "KERNELS", "Attention", "BadInput", "BlockMask", "Blocks", "Capacity", "Comparison", "IosimError", "Machine",
@@ -31,10 +31,10 @@ __all__ = [
 ]  # fmt: skip
 __version__ = "0.1.0"
 LATER = {
-    "animation": ("MovingPicture", "animate"),
-    "formula_check": ("check_formula",),
-    "passes": ("Passes", "both"),
-    "regimes": ("regime_map",),
+    "show.animation": ("MovingPicture", "animate"),
+    "study.formula.check": ("check_formula",),
+    "attention.passes": ("Passes", "both"),
+    "study.regimes": ("regime_map",),
 }
 
 

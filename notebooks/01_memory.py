@@ -19,9 +19,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from iosim import Attention, Machine, simulate
-from iosim.devices import device
-from iosim.plots.figures import GRID, INK, QUIET, STYLES, bare
-from iosim.published import cells, table
+from iosim.core.hardware import device
+from iosim.show.plots.figures import GRID, INK, QUIET, STYLES, bare
+from iosim.study.published import cells, table
 
 # %% [markdown]
 # ## Arithmetic alone

@@ -19,7 +19,7 @@ import numpy as np
 
 from iosim import Machine
 from iosim.memory import exp, maximum
-from iosim.plots.figures import GRID, INK, QUIET, bare
+from iosim.show.plots.figures import GRID, INK, QUIET, bare
 from iosim_reference.softmax import IDENTITY, merge, naive, safe, state
 
 # %% [markdown]

@@ -17,8 +17,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from iosim import Machine, SramOverflow
-from iosim.plots.figures import GRID, INK, QUIET, bare
-from iosim.theory.io_bounds import product_bounds
+from iosim.predict.bounds import product_bounds
+from iosim.show.plots.figures import GRID, INK, QUIET, bare
 
 # %% [markdown]
 # ## One element at a time

@@ -17,12 +17,12 @@ from itertools import pairwise
 import matplotlib.pyplot as plt
 
 from iosim import Attention, simulate
-from iosim.devices import device
-from iosim.kernels.standard import scores_ideal, softmax_rows
-from iosim.plots import bars
-from iosim.plots.figures import GRID, INK, QUIET, STYLES, bare
-from iosim.published import cells
-from iosim.roofline import roofline
+from iosim.attention.kernels.standard import scores_ideal, softmax_rows
+from iosim.core.hardware import device
+from iosim.predict.roofline import roofline
+from iosim.show.plots import bars
+from iosim.show.plots.figures import GRID, INK, QUIET, STYLES, bare
+from iosim.study.published import cells
 
 # %% [markdown]
 # ## Three steps

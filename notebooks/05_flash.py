@@ -21,9 +21,9 @@ import numpy as np
 from IPython import display as shown
 
 from iosim import Attention, simulate, trace
-from iosim.kernels.flash import flash
-from iosim.plots import bars
-from iosim.plots.figures import GRID, INK, QUIET, STYLES, bare
+from iosim.attention.kernels.flash import flash
+from iosim.show.plots import bars
+from iosim.show.plots.figures import GRID, INK, QUIET, STYLES, bare
 from iosim_reference.bounds import output_bound
 from iosim_reference.softmax import safe
 

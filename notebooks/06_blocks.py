@@ -16,9 +16,9 @@
 import matplotlib.pyplot as plt
 
 from iosim import Attention, Blocks, SramOverflow, capacity, simulate
-from iosim.plots import tile_map
-from iosim.plots.figures import GRID, INK, QUIET, STYLES, bare
-from iosim.theory import choose_blocks, frontier, leading_constants
+from iosim.predict import choose_blocks, frontier, leading_constants
+from iosim.show.plots import tile_map
+from iosim.show.plots.figures import GRID, INK, QUIET, STYLES, bare
 
 N, d, M = 1024, 64, 16384
 problem = Attention(n=N, d=d)

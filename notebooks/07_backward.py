@@ -21,12 +21,12 @@ from math import prod
 import matplotlib.pyplot as plt
 
 from iosim import Attention, both, simulate
-from iosim.devices import device
-from iosim.kernels.backward.flash_backward import flash_backward
-from iosim.paper import figure2, load
-from iosim.plots import bars
-from iosim.plots.figures import GRID, INK, STYLES, bare
-from iosim.published import cells, table
+from iosim.attention.kernels.backward.flash_backward import flash_backward
+from iosim.core.hardware import device
+from iosim.show.plots import bars
+from iosim.show.plots.figures import GRID, INK, STYLES, bare
+from iosim.study.paper import figure2, load
+from iosim.study.published import cells, table
 
 N, d = 1024, 64
 problem = Attention(n=N, d=d)

@@ -17,8 +17,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from iosim import Attention, BlockMask, simulate
-from iosim.masks import patterns
-from iosim.plots.figures import GRID, INK, QUIET, STYLES, bare
+from iosim.core.masks import patterns
+from iosim.show.plots.figures import GRID, INK, QUIET, STYLES, bare
 
 N, d, B = 1024, 64, 64
 SRAM = "256KiB"  # room enough for every tile below

@@ -20,10 +20,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from iosim import Attention, regime_map, simulate
-from iosim.kernels.small_cache.square_tiles import score_tiles
-from iosim.plots.figures import GRID, INK, QUIET, STYLES, bare
-from iosim.regimes import places
-from iosim.theory.io_bounds import bounds, least_words
+from iosim.attention.kernels.small_cache.square_tiles import score_tiles
+from iosim.predict.bounds import bounds, least_words
+from iosim.show.plots.figures import GRID, INK, QUIET, STYLES, bare
+from iosim.study.regimes import places
 
 N, d = 4096, 64
 problem = Attention(n=N, d=d)

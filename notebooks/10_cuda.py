@@ -22,8 +22,8 @@ import numpy as np
 
 import iosim_gpu
 from iosim import BadInput, simulate
-from iosim.kernels.flash2 import flash2
-from iosim.plots.figures import INK, QUIET
+from iosim.attention.kernels.flash2 import flash2
+from iosim.show.plots.figures import INK, QUIET
 from iosim_gpu import environment
 from iosim_gpu.calls import calls, prepared
 from iosim_gpu.case import Case

@@ -1,5 +1,5 @@
 from iosim import Attention, simulate
-from iosim.devices import device
+from iosim.core.hardware import device
 
 gpu = device("a100-40gb")
 problem = Attention(n=4096, d=64, batch=16, heads=8, dtype="float16")

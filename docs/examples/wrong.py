@@ -1,7 +1,7 @@
 from textwrap import fill
 
 from iosim import Attention, BadInput, Machine, simulate
-from iosim.errors import IosimError
+from iosim.core.errors import IosimError
 
 
 def hoard(m, A):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.errors import BadInput, MissingExtra
+from iosim.core.errors import BadInput, MissingExtra
 from iosim_gpu.case import Case
 from iosim_gpu.environment import told
 
@@ -78,8 +78,8 @@ def prepared(case: Case, given: dict[str, NDArray[np.float32]], xp: Any) -> Call
 def cupy() -> Any:
     """CuPy, on a device that works.
 
-    Raises :class:`iosim.errors.MissingExtra` where it does not load, whatever a broken one raises, and :class:`iosim.errors.BadInput`
-    where it finds no device.
+    Raises :class:`iosim.core.errors.MissingExtra` where it does not load, whatever a broken one raises, and
+    :class:`iosim.core.errors.BadInput` where it finds no device.
     """
     try:
         found = import_module("cupy")

@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim import theory
-from iosim.errors import BadInput
-from iosim.masks import BlockMask
-from iosim.specs import Attention, Blocks, Options
-from iosim.units import whole
+from iosim import predict
+from iosim.core.errors import BadInput
+from iosim.core.masks import BlockMask
+from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.units import whole
 from iosim_gpu.tiling import Tiling
 
 KERNELS = ("standard", "flash", "flash2", "block-sparse", "flash2-backward")
@@ -25,7 +25,7 @@ class Case:
     """``kernel`` on ``batch * heads`` heads of Q ``(n, d)`` and K, V ``(nk, d)``, in ``rows`` x ``cols`` tiles, ``threads`` a block.
 
     ``nk=0`` means n. ``mask`` is for block-sparse, which must have one. ``dq_pass``: "shared" adds dQ atomically in the pass that makes
-    dK and dV, "own" makes it in a second kernel. ``seed`` draws the inputs. Raises :class:`iosim.errors.BadInput` for anything else.
+    dK and dV, "own" makes it in a second kernel. ``seed`` draws the inputs. Raises :class:`iosim.core.errors.BadInput` for anything else.
     """
 
     kernel: str
@@ -91,18 +91,18 @@ class Case:
         told = "".join(f" {word}" for word, holds in own.items() if holds)
         return f"{heads}{self.n}x{self.nk} d{self.d} {self.rows}x{self.cols} T{self.threads}{told}"
 
-    def predicted(self) -> dict[str, theory.Moved]:
-        """Elements that each array moves over all heads: the closed forms of :mod:`iosim.theory`, and those of the mask's own arrays."""
-        one = {**theory.predict(self.kernel, self.problem, self.blocks, self.options), **self._mask_words()}
+    def predicted(self) -> dict[str, predict.Moved]:
+        """Elements that each array moves over all heads: the closed forms of :mod:`iosim.predict`, and those of the mask's own arrays."""
+        one = {**predict.predict(self.kernel, self.problem, self.blocks, self.options), **self._mask_words()}
         times = self.instances
-        return {a: theory.Moved(w.reads * times, w.writes * times, w.init_writes * times) for a, w in one.items() if w.reads or w.writes}
+        return {a: predict.Moved(w.reads * times, w.writes * times, w.init_writes * times) for a, w in one.items() if w.reads or w.writes}
 
-    def _mask_words(self) -> Mapping[str, theory.Moved]:
+    def _mask_words(self) -> Mapping[str, predict.Moved]:
         """Each key tile reads where its list begins and ends; each visited tile reads its own entry."""
         if self.mask is None:
             return {}
         indptr, indices = visited(self)
-        return {"indptr": theory.Moved(reads=2 * (len(indptr) - 1)), "indices": theory.Moved(reads=len(indices))}
+        return {"indptr": predict.Moved(reads=2 * (len(indptr) - 1)), "indices": predict.Moved(reads=len(indices))}
 
 
 def visited(case: Case) -> tuple[Int, Int]:

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.errors import BadInput
+from iosim.core.errors import BadInput
 from iosim_gpu.calls import Call, shape
 from iosim_gpu.case import Case
 from iosim_gpu.fitting import OPT_IN, STATIC_LIMIT, largest_fitting
@@ -49,7 +49,7 @@ SIDES = ("rows", "cols", "d", "threads")
 
 
 def check(call: Call, limit: int = STATIC_LIMIT) -> None:
-    """Raise :class:`iosim.errors.BadInput`, in one line, for a launch that a GPU would refuse or that would go wrong on it.
+    """Raise :class:`iosim.core.errors.BadInput`, in one line, for a launch that a GPU would refuse or that would go wrong on it.
 
     ``limit``: bytes of shared memory that a block of threads may have once it has opted in (:func:`iosim_gpu.fitting.opt_in`); a
     static array may have 48 KB of them at most.

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO
 
-from iosim.errors import BadInput, IosimError
+from iosim.core.errors import BadInput, IosimError
 from iosim_gpu.moved import Measured
 from iosim_gpu.wire import Job, job_to_json, measured_from_json
 
@@ -38,7 +38,7 @@ class Child:
     stopped: bool = field(default=False)
 
     def work(self) -> Iterator[tuple[Job, Measured]]:
-        """Start it and give what it measures as it comes; raises :class:`WorkerDied` and :class:`iosim.errors.BadInput`."""
+        """Start it and give what it measures as it comes; raises :class:`WorkerDied` and :class:`iosim.core.errors.BadInput`."""
         if self.stopped:
             return
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said, start(self.simulated, said) as process:
@@ -93,7 +93,7 @@ def last_line(said: IO[str]) -> str:
 def measure(jobs: Sequence[Job], processes: int = 2) -> Iterator[tuple[Job, Measured]]:
     """Measure everything in at most ``processes`` processes at a time; in the order in which they finish.
 
-    Raises :class:`iosim.errors.BadInput` for what a meter refuses and :class:`WorkerDied` for a process that dies; then, and where the
+    Raises :class:`iosim.core.errors.BadInput` for what a meter refuses and :class:`WorkerDied` for a process that dies; then, and where the
     caller goes away, all processes are ended.
     """
     children = batches(jobs, processes)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from iosim.errors import BadInput
+from iosim.core.errors import BadInput
 from iosim_gpu.calls import Call
 from iosim_gpu.environment import needs, told
 from iosim_gpu.steps import Step
@@ -50,7 +50,7 @@ class Usage:
 def to_ptx(call: Call, arch: str = "sm_90") -> str:
     """The PTX of the kernel that ``call`` launches, as NVVM wrote it; only its mangled name is replaced by the step's.
 
-    Every step, tiling and architecture is compiled once in a process. Raises :class:`iosim.errors.BadInput` for an architecture that
+    Every step, tiling and architecture is compiled once in a process. Raises :class:`iosim.core.errors.BadInput` for an architecture that
     NVVM does not know, in a process whose kernels are simulated, and where NVVM or NVRTC is missing.
     """
     kinds = tuple((value.dtype.name, np.ndim(value)) for _, value in call.args)
@@ -58,12 +58,12 @@ def to_ptx(call: Call, arch: str = "sm_90") -> str:
 
 
 def to_cubin(ptx: str, arch: str = "sm_90") -> bytes:
-    """Machine code, an ELF file; raises :class:`iosim.errors.BadInput` where it cannot be made."""
+    """Machine code, an ELF file; raises :class:`iosim.core.errors.BadInput` where it cannot be made."""
     return _linked(ptx, arch)[0]
 
 
 def usage(ptx: str, arch: str = "sm_90") -> Usage:
-    """What the machine code of ``ptx`` needs; raises :class:`iosim.errors.BadInput` where the assembler's report cannot be read."""
+    """What the machine code of ``ptx`` needs; raises :class:`iosim.core.errors.BadInput` where the assembler's report cannot be read."""
     return reported(_linked(ptx, arch)[1], ptx)
 
 

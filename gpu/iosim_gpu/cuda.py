@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from iosim.errors import BadInput
+from iosim.core.errors import BadInput
 
 if not hasattr(np, "row_stack"):
     setattr(np, "row_stack", np.vstack)  # noqa: B010  # numba-cuda 0.30 asks for it while it compiles; NumPy 2.5 has only the other name

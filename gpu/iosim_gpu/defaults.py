@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from iosim.errors import BadInput
-from iosim.masks import BlockMask
+from iosim.core.errors import BadInput
+from iosim.core.masks import BlockMask
 from iosim_gpu.case import KERNELS, Case
 
 DQ_PASSES: tuple[Literal["shared", "own"], ...] = ("shared", "own")

@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from iosim.errors import BadInput, IosimError
+from iosim.core.errors import BadInput, IosimError
 from iosim_gpu import bench, defaults, environment
 from iosim_gpu.case import Case
 from iosim_gpu.check import compare

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from iosim.errors import BadInput
+from iosim.core.errors import BadInput
 
 GPU = 'pip install "iosim[gpu]"'
 REMEDIES = {
@@ -75,7 +75,7 @@ def part(name: str) -> Part:
 
 
 def needs(what: str) -> None:
-    """Raise :class:`iosim.errors.BadInput`, in one line that says what to install, where this process lacks something to do ``what``.
+    """Raise :class:`iosim.core.errors.BadInput`, in one line that says what to install, where this process lacks something to do ``what``.
 
     ``what`` is a key of ``NEEDS``.
     """
@@ -88,7 +88,7 @@ def needs(what: str) -> None:
 
 
 def installed() -> None:
-    """Raise :class:`iosim.errors.BadInput` where Numba's packages are not there at all, without loading any."""
+    """Raise :class:`iosim.core.errors.BadInput` where Numba's packages are not there at all, without loading any."""
     for name in NEEDS["simulate"]:
         try:
             there = find_spec(name.replace("-", "_")) is not None

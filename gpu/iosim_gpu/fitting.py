@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import replace
 
-from iosim.errors import BadInput
+from iosim.core.errors import BadInput
 from iosim_gpu.steps import Step
 from iosim_gpu.tiling import Tiling
 
@@ -17,7 +17,7 @@ OPT_IN = {"sm_80": 163 * 1024, "sm_86": 99 * 1024, "sm_89": 99 * 1024, "sm_90": 
 
 
 def opt_in(arch: str) -> int:
-    """Bytes of dynamic shared memory that a block of threads may have on ``arch``; raises :class:`iosim.errors.BadInput` for others.
+    """Bytes of dynamic shared memory that a block of threads may have on ``arch``; raises :class:`iosim.core.errors.BadInput` for others.
 
     >>> opt_in("sm_90")
     232448

@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from iosim.errors import BadInput
+from iosim.core.errors import BadInput
 
 WRITTEN_FOR = "0.30"
 
@@ -18,7 +18,7 @@ WRITTEN_FOR = "0.30"
 def allow(kernel: Any, nbytes: int, cuda: Any) -> None:
     """Let ``kernel``, compiled for the current device, be launched with ``nbytes`` of dynamic shared memory.
 
-    ``kernel`` is what ``dispatcher.compile`` of ``cuda``, Numba's module, gives. Raises :class:`iosim.errors.BadInput` where
+    ``kernel`` is what ``dispatcher.compile`` of ``cuda``, Numba's module, gives. Raises :class:`iosim.core.errors.BadInput` where
     numba-cuda is no longer built the way this module was written for, and where the driver does not do it.
     """
     try:

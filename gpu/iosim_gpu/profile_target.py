@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 
-from iosim.errors import BadInput
+from iosim.core.errors import BadInput
 from iosim_gpu.calls import Call, calls, prepared
 from iosim_gpu.case import Case
 from iosim_gpu.meters import device
@@ -25,7 +25,7 @@ def spelled(case: Case) -> str:
 
 
 def case_of(text: str) -> Case:
-    """The case that :func:`spelled` was given; raises :class:`iosim.errors.BadInput` for anything that it does not write."""
+    """The case that :func:`spelled` was given; raises :class:`iosim.core.errors.BadInput` for anything that it does not write."""
     try:
         return job_from_json(json.loads(text)).case
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:

@@ -47,7 +47,7 @@ class Step:
     beside: int = 0
 
     def make(self, tiling: Tiling) -> Callable[..., None]:
-        """The kernel's Python function for ``tiling``; raises :class:`iosim.errors.BadInput` where Numba is missing."""
+        """The kernel's Python function for ``tiling``; raises :class:`iosim.core.errors.BadInput` where Numba is missing."""
         module, _, name = self.factory.partition(":")
         found: Callable[..., None] = getattr(import_module(module), name)(tiling)
         return found

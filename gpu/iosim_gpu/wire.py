@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from iosim.masks import BlockMask
+from iosim.core.masks import BlockMask
 from iosim_gpu.case import Case
 from iosim_gpu.moved import Array, Measured, Moved
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import TextIO
 
-from iosim.errors import IosimError
+from iosim.core.errors import IosimError
 from iosim_gpu.check import JUDGED
 from iosim_gpu.environment import needs
 from iosim_gpu.moved import Measured

@@ -12,7 +12,7 @@ import click
 
 from iosim.cli.group import iosim
 from iosim.cli.output import CheckFailed
-from iosim.errors import IosimError
+from iosim.core.errors import IosimError
 
 __all__ = ["main"]
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import click
 
-from iosim.cli.exercise_asked import following
-from iosim.cli.exercise_start import begun
+from iosim.cli.commands.exercise.start import begun
+from iosim.cli.exercise_notes import following
 from iosim.cli.output import width
 from iosim.cli.wrapping import wrapped
-from iosim.exercises.progress import recall
-from iosim.exercises.spec import Exercise
-from iosim.exercises.submission import shown
-from iosim.exercises.text import file_name
+from iosim.course.progress import recall
+from iosim.course.spec import Exercise
+from iosim.course.submission import shown
+from iosim.course.text import file_name
 
 PAUSE = 0.1  # seconds between two looks; short enough to feel like none
 Wait = Callable[[float], object]

@@ -9,8 +9,8 @@ import click
 
 from iosim.cli import reading
 from iosim.cli.options import OPTIONS, Given
-from iosim.errors import BadInput
-from iosim.specs import CHOICES, Blocks
+from iosim.core.errors import BadInput
+from iosim.core.problem import CHOICES, Blocks
 from iosim_gpu.case import KERNELS
 from iosim_gpu.compiling import ARCHES
 from iosim_gpu.worker import METERS

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from iosim.cli.output import Record, width
 from iosim.cli.wrapping import wrapped
-from iosim.tables import Cell, table
+from iosim.core.tables import Cell, table
 from iosim_gpu.case import Case
 from iosim_gpu.check import Row
 

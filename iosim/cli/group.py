@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import ClassVar
+from functools import cached_property
+from pathlib import Path
 
 import click
 
 from iosim import __version__
 from iosim.cli.options import Command
 
-COMMANDS = {
-    "run": "One kernel on one problem: values checked against the oracle, words per array, formula beside the count.",
-    "curve": "HBM accesses over N and over M, for several kernels.",
-    "compare": "All kernels on one problem: counted, predicted, lower bound, error.",
-    "bounds": "The regimes in M: lower bounds, best kernel, crossovers.",
-    "explain": "One line per array and direction: the term in symbols, in numbers, and why.",
-    "tiles": "What fits in M, who takes what, and what traffic follows.",
-    "devices": "The GPUs that --device knows, with the source of every number.",
-    "trace": "Every load, store and allocation as JSON lines.",
-    "cache": "What least-recently-used caches would move in place of the scratchpad.",
-    "paper": "Every published number of the FlashAttention paper, and ours.",
-    "exercise": "Exercises that grade the traffic: a course for students, a grader for teachers.",
-    "gpu": "Real CUDA kernels, and what they really move beside the model's counts; no GPU needed.",
-}
+HOME = "iosim.cli.commands"
 
 
 class Group(click.Group):
-    """Commands that are imported on demand, so that help answers at once: ``known`` says what they do, ``home`` where they are."""
+    """Commands that are found, one file each, in the folder that is called like the group; each is imported when it is asked for."""
 
-    known: ClassVar[Mapping[str, str]] = COMMANDS
-    home: ClassVar[str] = "iosim.cli."
+    @property
+    def home(self) -> str:
+        """The package of its commands."""
+        return HOME if self.name == "iosim" else f"{HOME}.{self.name}"
+
+    @cached_property
+    def known(self) -> Mapping[str, str]:
+        """Every command by name, with what its file says of it in its first line; none is imported."""
+        folder = Path(__file__).parent.joinpath("commands", *self.home.split(".")[3:])
+        files = sorted([*folder.glob("[a-z]*.py"), *folder.glob("*/__init__.py")], key=_named)
+        return {_named(file): _summary(file) for file in files}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names, in the order of the help text."""
@@ -41,7 +38,7 @@ class Group(click.Group):
         """Import the command; None where there is none."""
         if cmd_name not in self.known:
             return None
-        command = importlib.import_module(f"{self.home}{cmd_name}").command
+        command = importlib.import_module(f"{self.home}.{cmd_name}").command
         assert isinstance(command, Command | Group)
         return command
 
@@ -55,6 +52,16 @@ class Group(click.Group):
         """The table of the commands, without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self.known.items()))
+
+
+def _named(file: Path) -> str:
+    """The command of a file: ``run.py``, or ``gpu/__init__.py`` for one with commands of its own."""
+    return file.parent.name if file.stem == "__init__" else file.stem
+
+
+def _summary(file: Path) -> str:
+    with file.open(encoding="utf-8") as lines:
+        return next(lines).strip().strip('"')
 
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}

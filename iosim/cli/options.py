@@ -8,15 +8,15 @@ from typing import TypedDict, TypeVar
 import click
 from click.core import ParameterSource
 
-from iosim import dtypes
-from iosim.catalogue import FORWARD, KERNELS
+from iosim.attention.catalogue import FORWARD, KERNELS
+from iosim.attention.passes import PASSES, Pass
+from iosim.attention.plan import BlockChoice, Overflow
 from iosim.cli import reading
-from iosim.devices import Device
-from iosim.errors import BadInput
-from iosim.passes import PASSES, Pass
-from iosim.plan import BlockChoice, Overflow
-from iosim.specs import CHOICES
-from iosim.units import Capacity
+from iosim.core import dtypes
+from iosim.core.errors import BadInput
+from iosim.core.hardware import Device
+from iosim.core.problem import CHOICES
+from iosim.core.units import Capacity
 
 F = TypeVar("F", bound=Callable[..., object])
 

@@ -17,7 +17,7 @@ from iosim.cli.drawing import draw
 from iosim.cli.options import Given
 
 if TYPE_CHECKING:
-    from iosim.plots import Figure
+    from iosim.show.plots import Figure
 
 Record = Mapping[str, object]
 

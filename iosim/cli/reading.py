@@ -10,12 +10,12 @@ from typing import Literal, TypeVar
 
 import click
 
-from iosim import devices
-from iosim.catalogue import KERNELS
-from iosim.errors import BadInput
-from iosim.plan import BlockChoice
-from iosim.specs import Blocks
-from iosim.units import Capacity, capacity
+from iosim.attention.catalogue import KERNELS
+from iosim.attention.plan import BlockChoice
+from iosim.core import hardware as devices
+from iosim.core.errors import BadInput
+from iosim.core.problem import Blocks
+from iosim.core.units import Capacity, capacity
 
 T = TypeVar("T")
 Callback = Callable[[click.Context, click.Parameter, str | None], T | None]

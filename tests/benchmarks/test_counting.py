@@ -8,8 +8,8 @@ from statistics import median
 import pytest
 
 from iosim import Attention, Blocks, Machine, Options
-from iosim.launch import launch
-from iosim.masks.patterns import butterfly
+from iosim.attention.arrays import launch
+from iosim.core.masks.patterns import butterfly
 
 N = 2**20
 BLOCKS, OPTIONS = Blocks(64, 64), Options(softmax="streamed")

@@ -8,7 +8,7 @@ from statistics import median
 import numpy as np
 import pytest
 
-from iosim.masks.dropout import Keep
+from iosim.core.masks.dropout import Keep
 
 CALLS = 50
 COLUMNS = {

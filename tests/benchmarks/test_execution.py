@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim import Attention, Blocks, Machine, Options, random_inputs
-from iosim.launch import launch
+from iosim.attention.arrays import launch
 from iosim.memory import Counts, Event, Hbm, Observer
 
 Array = NDArray[np.generic]
@@ -34,7 +34,7 @@ class ByHand(NamedTuple):
 
 
 def bare(Q: Float, K: Float, V: Float, Br: int, Bc: int, scale: float) -> tuple[Float, Float, ByHand]:
-    """The expressions and guards of :func:`iosim.kernels.flash2.flash2` on NumPy arrays, every count added by hand."""
+    """The expressions and guards of :func:`iosim.attention.kernels.flash2.flash2` on NumPy arrays, every count added by hand."""
     N_q, (N_k, d_v) = len(Q), V.shape
     O, LSE = np.empty((N_q, d_v), np.float32), np.empty((N_q, 1), np.float32)
     reads, writes = (dict.fromkeys(("Q", "K", "V", "O", "LSE"), 0) for _ in range(2))

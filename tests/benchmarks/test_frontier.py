@@ -7,8 +7,8 @@ from statistics import median
 
 import pytest
 
-from iosim import theory
-from iosim.specs import Attention, Options
+from iosim import predict
+from iosim.core.problem import Attention, Options
 
 USUAL = [
     ("flash", Options()),
@@ -30,24 +30,24 @@ def test_frontier(
     kernel: str, options: Options, n: int, d: int, goal: int,
     turns: Callable[..., list[list[float]]], figure: Callable[[str, float, str], None],
 ) -> None:  # fmt: skip
-    [seconds] = turns(lambda: theory.frontier(kernel, Attention(n, d), options, upto=n * d), rounds=9)
+    [seconds] = turns(lambda: predict.frontier(kernel, Attention(n, d), options, upto=n * d), rounds=9)
     figure("s, dense", median(seconds), f"<= {goal}")
 
 
 @pytest.mark.parametrize("kernel", ["flash2", "square-tiles"])
 def test_frontier_causal(kernel: str, turns: Callable[..., list[list[float]]], figure: Callable[[str, float, str], None]) -> None:
-    [seconds] = turns(lambda: theory.frontier(kernel, Attention(1024, 64, causal=True), upto=65536), rounds=3, warmup=1)
+    [seconds] = turns(lambda: predict.frontier(kernel, Attention(1024, 64, causal=True), upto=65536), rounds=3, warmup=1)
     figure("s, causal, N = 1024", median(seconds), "")
 
 
 def test_memory_of_a_frontier(
     peak_megabytes: Callable[[str], float], turns: Callable[..., list[list[float]]], figure: Callable[[str, float, str], None]
 ) -> None:
-    ask = "from iosim import theory; from iosim.specs import Attention; theory.frontier('square-tiles', Attention(4096, 128))"
+    ask = "from iosim import predict; from iosim.core.problem import Attention; predict.frontier('square-tiles', Attention(4096, 128))"
     turns(lambda: None, rounds=1)
     figure("MB, all of the process", peak_megabytes(ask), "<= 300")
 
 
 def test_ideal_frontier(turns: Callable[..., list[list[float]]], figure: Callable[[str, float, str], None]) -> None:
-    [seconds] = turns(lambda: theory.ideal_frontier(Attention(4096, 64)), rounds=9)
+    [seconds] = turns(lambda: predict.ideal_frontier(Attention(4096, 64)), rounds=9)
     figure("s, all schedules", median(seconds), "")

@@ -8,12 +8,12 @@ from time import thread_time
 from typing import Any
 
 from iosim import Attention, Machine, random_inputs
-from iosim.grading import records
-from iosim.grading.caps import UNBOUNDED
-from iosim.grading.job import kernel_job, mask_of, mask_tables
-from iosim.grading.recording import record
-from iosim.grading.replay import replay
-from iosim.kernels.flash2 import flash2
+from iosim.attention.kernels.flash2 import flash2
+from iosim.course.grading import records
+from iosim.course.grading.caps import UNBOUNDED
+from iosim.course.grading.job import kernel_job, mask_of, mask_tables
+from iosim.course.grading.recording import record
+from iosim.course.grading.replay import replay
 
 Turns = Callable[..., list[list[float]]]
 Figure = Callable[[str, float, str], None]

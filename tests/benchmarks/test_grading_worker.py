@@ -7,8 +7,8 @@ from statistics import median
 
 import numpy as np
 
-from iosim.grading.job import function_job
-from iosim.grading.worker import Worker
+from iosim.course.grading.job import function_job
+from iosim.course.grading.worker import Worker
 
 SOURCE = b"import numpy as np\ndef f(x): return np.exp(x - x.max(axis=1, keepdims=True))\n"
 

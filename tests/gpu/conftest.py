@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from iosim.errors import BadInput
+from iosim.core.errors import BadInput
 from iosim_gpu.environment import needs, simulated
 
 MARKS = {

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iosim.errors import BadInput, MissingExtra
-from iosim.masks import BlockMask
+from iosim.core.errors import BadInput, MissingExtra
+from iosim.core.masks import BlockMask
 from iosim_gpu import baseline, judge
 from iosim_gpu.case import Case
 from iosim_gpu.check import error_of

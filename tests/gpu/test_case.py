@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iosim import theory
-from iosim.errors import BadInput
-from iosim.masks import BlockMask
+from iosim import predict
+from iosim.core.errors import BadInput
+from iosim.core.masks import BlockMask
 from iosim_gpu.calls import calls, prepared
 from iosim_gpu.case import KERNELS, Case, visited
 from iosim_gpu.steps import STEPS, steps_of
@@ -66,7 +66,7 @@ def test_every_head_moves_as_many_words(kernel: str, n: int, nk: int, causal: bo
     one = case_of(kernel, n=n, nk=nk, causal=causal).predicted()
     all_heads = case_of(kernel, n=n, nk=nk, causal=causal, batch=batch, heads=heads).predicted()
     assert all_heads == {
-        a: theory.Moved(*(getattr(w, part) * batch * heads for part in ("reads", "writes", "init_writes"))) for a, w in one.items()
+        a: predict.Moved(*(getattr(w, part) * batch * heads for part in ("reads", "writes", "init_writes"))) for a, w in one.items()
     }
 
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iosim.errors import BadInput
+from iosim.core.errors import BadInput
 from iosim_gpu import children, defaults, judge, worker
 from iosim_gpu.case import KERNELS, Case
 from iosim_gpu.check import JUDGED, Row, compare, error_of, only_updated

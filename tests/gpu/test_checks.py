@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iosim.errors import BadInput
-from iosim.masks import BlockMask
+from iosim.core.errors import BadInput
+from iosim.core.masks import BlockMask
 from iosim_gpu import defaults
 from iosim_gpu.calls import Call, calls, prepared
 from iosim_gpu.case import KERNELS, Case

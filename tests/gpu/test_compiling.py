@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from iosim.errors import BadInput
+from iosim.core.errors import BadInput
 from iosim_gpu import compiling, defaults, environment
 from iosim_gpu.calls import Call, calls, prepared
 from iosim_gpu.case import KERNELS

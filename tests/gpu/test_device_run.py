@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from iosim.errors import BadInput
+from iosim.core.errors import BadInput
 from iosim_gpu import device_run
 from iosim_gpu.bench import Timing
 from iosim_gpu.calls import prepared

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from iosim.masks import BlockMask
+from iosim.core.masks import BlockMask
 from iosim_gpu.calls import Array, calls, prepared
 from iosim_gpu.case import KERNELS, Case
 from iosim_gpu.meters import simulator

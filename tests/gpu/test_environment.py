@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from iosim.errors import BadInput
+from iosim.core.errors import BadInput
 from iosim_gpu import environment
 from iosim_gpu.environment import NEEDS, REMEDIES, Part, backend, installed, needs, part, parts, told
 

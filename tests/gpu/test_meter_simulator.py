@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iosim.errors import BadInput
+from iosim.core.errors import BadInput
 from iosim_gpu.calls import Call, calls, prepared
 from iosim_gpu.case import Case
 from iosim_gpu.meters import internals, simulator

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iosim.errors import BadInput
-from iosim.masks import BlockMask, patterns
+from iosim.core.errors import BadInput
+from iosim.core.masks import BlockMask, patterns
 from iosim_gpu import judge
 from iosim_gpu.case import KERNELS, Case
 from iosim_gpu.meters import counters, emulator, simulator

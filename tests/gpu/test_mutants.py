@@ -14,7 +14,7 @@ from functools import partial
 
 import pytest
 
-from iosim.masks import patterns
+from iosim.core.masks import patterns
 from iosim_gpu import judge
 from iosim_gpu.case import Case
 from iosim_gpu.meters import counters, emulator, simulator

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iosim.errors import BadInput
+from iosim.core.errors import BadInput
 from iosim_gpu import defaults, profile_target
 from iosim_gpu.calls import Call
 from iosim_gpu.case import Case

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iosim.errors import BadInput, IosimError
+from iosim.core.errors import BadInput, IosimError
 from iosim_gpu import baseline, defaults, judge
 from iosim_gpu.calls import calls, prepared
 from iosim_gpu.case import KERNELS, Case

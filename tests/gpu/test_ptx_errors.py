@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iosim.errors import BadInput, IosimError
+from iosim.core.errors import BadInput, IosimError
 from iosim_gpu.ptx import KernelFault, UnsupportedPtx, emulate, lint, parse
 from iosim_gpu.ptx.faults import quoted
 from iosim_gpu.ptx.text import kernel_text

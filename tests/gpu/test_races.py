@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import iosim_gpu.kernels
-from iosim.errors import BadInput
-from iosim.masks import patterns
+from iosim.core.errors import BadInput
+from iosim.core.masks import patterns
 from iosim_gpu.calls import Call, calls, prepared
 from iosim_gpu.case import Case
 from iosim_gpu.meters import simulator

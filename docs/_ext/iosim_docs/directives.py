@@ -13,8 +13,8 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import OptionSpec
 
 from iosim import animate
-from iosim.animation.moving import SIDE, SMALL
-from iosim.plots import write
+from iosim.show.animation.moving import SIDE, SMALL
+from iosim.show.plots import write
 from iosim_docs import commands, golden, kernels, notebooks
 
 LEAD = (

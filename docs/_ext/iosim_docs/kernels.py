@@ -9,18 +9,18 @@ from pathlib import Path
 from types import FunctionType
 from typing import cast
 
-from iosim import KERNELS, Attention, Report, theory
-from iosim.catalogue import BACKWARD, Kernel
-from iosim.errors import BadInput
-from iosim.plan import make_plan
-from iosim.run import report
-from iosim.specs import CHOICES, Options
+from iosim import KERNELS, Attention, Report, predict
+from iosim.attention.catalogue import BACKWARD, Kernel
+from iosim.attention.plan import make_plan
+from iosim.attention.run import report
+from iosim.core.errors import BadInput
+from iosim.core.problem import CHOICES, Options
 from iosim_gpu.case import KERNELS as CUDA
 
 PROBLEM = Attention(n=1024, d=64)
 SRAM = "100KiB"
 ROOMY = "2MiB"  # for what keeps K and V whole
-ROOT = Path(inspect.getfile(theory)).parents[2]
+ROOT = Path(inspect.getfile(predict)).parents[2]
 MEANINGS = {
     "first_pass": "What waits in HBM between visits is read at the first visit, too (`load`, as printed), or made on chip then (`create`).",
     "reuse": "K and V are read again for each query tile (`tiled`), or kept whole on chip once they were read (`ideal`).",
@@ -32,7 +32,7 @@ MEANINGS = {
     "depth": "Products meet their factors in square tiles (`square`, as printed), or in single columns and rows (`one`), to save room.",
     "pack": "Query heads that share a K and V run one after the other (off), or in one loop over the queries of all (on).",
 }
-"""What each option of :class:`iosim.specs.Options` does, its default first."""
+"""What each option of :class:`iosim.core.problem.Options` does, its default first."""
 
 
 def facts(name: str) -> str:
@@ -43,7 +43,7 @@ def facts(name: str) -> str:
         ("fills", ", ".join(f"`{array}`" for array in kernel.outputs)),
         ("outer loop", kernel.outside),
         *(options(kernel) or [("options", "none")]),
-        ("words grow as", theory.theta(name)),
+        ("words grow as", predict.theta(name)),
         *other_pass(name, kernel),
         ("in CUDA", "[counted on three meters](../gpu.md)" if name in CUDA else "no"),
     ]
@@ -64,7 +64,7 @@ def other_pass(name: str, kernel: Kernel) -> Iterator[tuple[str, str]]:
 
 
 def sources(name: str) -> dict[Path, list[tuple[int, int]]]:
-    """The listing and every function of :mod:`iosim.kernels` that it calls: by file, the first and last line of each.
+    """The listing and every function of :mod:`iosim.attention.kernels` that it calls: by file, the first and last line of each.
 
     What all kernels share, the scores of a tile, is left out.
     """
@@ -86,7 +86,7 @@ def called(listing: FunctionType) -> list[FunctionType]:
 
 def is_listing(function: FunctionType) -> bool:
     """Whether it belongs to a kernel alone."""
-    return function.__module__.startswith("iosim.kernels.") and function.__module__ != "iosim.kernels.masking"
+    return function.__module__.startswith("iosim.attention.kernels.") and function.__module__ != "iosim.attention.kernels.masking"
 
 
 def counted(name: str, **options: str | bool) -> Report:
@@ -101,7 +101,7 @@ def counted(name: str, **options: str | bool) -> Report:
 def words(name: str) -> str:
     """The terms of the closed form, in symbols and numbers, with their sum and the count."""
     made = counted(name)
-    terms = theory.terms(name, made.problem, made.blocks, made.plan.options)
+    terms = predict.terms(name, made.problem, made.blocks, made.plan.options)
     rows = [f"| {t.array} | {t.direction} | ${latex(t.symbol)}$ | {int(t.total):,} | {t.why} |" for t in terms]
     total = sum(int(term.total) for term in terms)
     assert total == made.total, f"{name}: {total} predicted, {made.total} counted"

@@ -7,7 +7,7 @@ import inspect
 from importlib import import_module
 from types import ModuleType
 
-MODULES = ("iosim", "iosim.report", "iosim.run", "iosim.sweep", "iosim.testing", "iosim.theory")
+MODULES = ("iosim", "iosim.report", "iosim.attention.run", "iosim.sweep", "iosim.testing", "iosim.predict")
 
 
 def load() -> None:

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from iosim import KERNELS
-from iosim.cli.group import COMMANDS
+from iosim.cli.group import iosim as group
 
 DIRECTIVES = {"kernels": ("kernel", "listing", "words", "variants", "picture"), "commands": ("usage",)}
 SECTIONS = {"kernels": ("Idea", "Listing", "Closed form", "When it misses", "Try it", "See it move"), "commands": ("Usage",)}
-REGISTRIES: dict[str, Iterable[str]] = {"kernels": KERNELS, "commands": COMMANDS}
+REGISTRIES: dict[str, Iterable[str]] = {"kernels": KERNELS, "commands": group.known}
 
 
 def wrong(docs: Path, folder: str, names: Iterable[str]) -> list[str]:

@@ -1,5 +1,5 @@
 from iosim import Attention, sweep
-from iosim.plots import curves
+from iosim.show.plots import curves
 
 over_n = sweep(Attention(n=256, d=64), n=[2**k for k in range(8, 16)])
 over_m = sweep(Attention(n=4096, d=64), sram=[2**k for k in range(12, 19)])

@@ -17,7 +17,7 @@ Runner = Callable[[Call], object]
 def measure(case: Case, steps: Sequence[Step] | None = None, runner: Runner = simulator.launch) -> Measured:
     """``case`` with counting compiled in, run by ``runner``: the simulator's ``launch``, the emulator's, or that of a device.
 
-    Raises :class:`iosim.errors.BadInput` where the runner cannot run in this process.
+    Raises :class:`iosim.core.errors.BadInput` where the runner cannot run in this process.
     """
     arrays = prepared(case)
     launches = calls(case, arrays, counting=True, steps=steps)

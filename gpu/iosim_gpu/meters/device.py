@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from iosim.errors import BadInput
+from iosim.core.errors import BadInput
 from iosim_gpu import optin
 from iosim_gpu.calls import Call
 from iosim_gpu.case import Case
@@ -58,7 +58,7 @@ class Device:
     def launch(self, call: Call) -> None:
         """Run ``call``; afterwards its arrays and counts hold what the kernel wrote.
 
-        Raises :class:`iosim.errors.BadInput` for a launch that the device would refuse, before it is made.
+        Raises :class:`iosim.core.errors.BadInput` for a launch that the device would refuse, before it is made.
         """
         there = {name: self.cuda.to_device(value) if isinstance(value, np.ndarray) else value for name, value in call.args}
         self.ready(call, list(there.values()))()
@@ -105,7 +105,7 @@ def written(call: Call) -> set[str]:
 
 
 def fits(call: Call, kernel: Any) -> None:
-    """Raise :class:`iosim.errors.BadInput` where the compiled kernel takes too many registers for that many threads."""
+    """Raise :class:`iosim.core.errors.BadInput` where the compiled kernel takes too many registers for that many threads."""
     most = kernel.max_threads_per_block
     if call.tiling.threads > most:
         raise BadInput(
@@ -116,7 +116,7 @@ def fits(call: Call, kernel: Any) -> None:
 
 @cache
 def here() -> Device:
-    """The device of this process; raises :class:`iosim.errors.BadInput` where there is none, saying why."""
+    """The device of this process; raises :class:`iosim.core.errors.BadInput` where there is none, saying why."""
     missing = absent()
     if missing:
         raise BadInput(missing)
@@ -133,7 +133,7 @@ def launch(call: Call) -> None:
 def measure_counters_on_device(case: Case) -> Measured:
     """What the kernel counts itself on a GPU, array by array, and the arrays afterwards.
 
-    Raises :class:`iosim.errors.BadInput` where there is no GPU, and for a launch that the one there is would refuse.
+    Raises :class:`iosim.core.errors.BadInput` where there is no GPU, and for a launch that the one there is would refuse.
     """
     here()
     return replace(counters.measure(case, runner=launch), meter="counters on the device")

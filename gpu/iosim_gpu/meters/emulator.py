@@ -18,7 +18,7 @@ from iosim_gpu.steps import Step
 def measure(case: Case, steps: Sequence[Step] | None = None, arch: str = "sm_90") -> Measured:
     """``case`` compiled for ``arch`` and emulated; ``steps`` stands in for the kernel's own launches.
 
-    Raises :class:`iosim.errors.BadInput` where nothing can be compiled: without NVVM, or in a process whose simulator is on.
+    Raises :class:`iosim.core.errors.BadInput` where nothing can be compiled: without NVVM, or in a process whose simulator is on.
     """
     arrays = prepared(case)
     return Measured("emulator", total([counted(call, arch) for call in calls(case, arrays, steps=steps)]), dict(arrays))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from iosim.errors import BadInput
+from iosim.core.errors import BadInput
 from iosim_gpu.environment import needs
 
 WRITTEN_FOR = "numba-cuda 0.30"
@@ -20,7 +20,7 @@ INDEXED = tuple(name for name in OPERATIONS if name != "compare_and_swap")
 
 @cache  # asked again while a launch has some of these names exchanged
 def simulator() -> Any:
-    """Numba's simulator; raises :class:`iosim.errors.BadInput` where it is off, or no longer what this module was written for."""
+    """Numba's simulator; raises :class:`iosim.core.errors.BadInput` where it is off, or no longer what this module was written for."""
     needs("simulate")
     from iosim_gpu.cuda import SIMULATED, cuda
 

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from iosim.errors import BadInput
+from iosim.core.errors import BadInput
 from iosim_gpu import profile_target
 from iosim_gpu.calls import prepared
 from iosim_gpu.case import Case
@@ -108,7 +108,7 @@ def measure(case: Case, emulated: Measured | None = None) -> list[Row]:
 def profile(case: Case, run: Runner | None = None) -> list[Launch]:
     """The launches of ``case`` on the GPU of this machine, in order, as ncu sees them.
 
-    Raises :class:`iosim.errors.BadInput`, in one line, where there is no ncu, it may not count, or its report is not as expected.
+    Raises :class:`iosim.core.errors.BadInput`, in one line, where there is no ncu, it may not count, or its report is not as expected.
     """
     return launches((run or _run)(command(case)), case)
 
@@ -156,7 +156,7 @@ def _compulsory(case: Case) -> dict[str, str]:
 
 
 def launches(text: str, case: Case) -> list[Launch]:
-    """The launches in what ncu printed, one for each step of ``case``; raises :class:`iosim.errors.BadInput` for anything else."""
+    """The launches in what ncu printed, one for each step of ``case``; raises :class:`iosim.core.errors.BadInput` for anything else."""
     found = parsed(text)
     steps = [step.name for step in steps_of(case)]
     if len(found) != len(steps):
@@ -167,7 +167,8 @@ def launches(text: str, case: Case) -> list[Launch]:
 def parsed(text: str) -> list[Launch]:
     """The raw page that ``ncu --csv`` prints: a line of names, one of units, one a launch; what else is printed begins otherwise.
 
-    Raises :class:`iosim.errors.BadInput` for ncu's own errors, a missing counter, one without a value, a scaled unit, a foreign number.
+    Raises :class:`iosim.core.errors.BadInput` for ncu's own errors, a missing counter, one without a value, a scaled unit, a foreign
+    number.
     """
     table = list(csv.reader(line for line in text.splitlines() if line.startswith('"')))
     start = next((at for at, line in enumerate(table) if line[0] == "ID"), None)

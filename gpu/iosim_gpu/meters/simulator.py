@@ -87,7 +87,7 @@ class CountedArray:
 def measure(case: Case, steps: Sequence[Step] | None = None) -> Measured:
     """``case`` in the simulator; ``steps`` stands in for the kernel's own launches.
 
-    Raises :class:`iosim.errors.BadInput` in a process without the simulator, and IndexError for a kernel that leaves an array.
+    Raises :class:`iosim.core.errors.BadInput` in a process without the simulator, and IndexError for a kernel that leaves an array.
     """
     simulator()
     arrays = prepared(case)

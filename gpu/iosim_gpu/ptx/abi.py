@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.errors import BadInput
+from iosim.core.errors import BadInput
 from iosim_gpu.ptx.dtypes import DTYPES, Lanes
 from iosim_gpu.ptx.memory import GlobalMemory
 from iosim_gpu.ptx.parse import Parameter

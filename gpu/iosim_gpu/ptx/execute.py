@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from iosim.errors import BadInput
+from iosim.core.errors import BadInput
 from iosim_gpu.ptx.abi import Argument, parameters
 from iosim_gpu.ptx.counting import Access, Tally
 from iosim_gpu.ptx.dtypes import Lanes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iosim.errors import BadInput, IosimError
+from iosim.core.errors import BadInput, IosimError
 
 
 class UnsupportedPtx(BadInput):

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.errors import BadInput
+from iosim.core.errors import BadInput
 from iosim_gpu.ptx.dtypes import Lanes
 
 Addresses: TypeAlias = NDArray[np.int64]

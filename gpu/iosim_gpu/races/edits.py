@@ -12,7 +12,7 @@ from importlib import import_module
 from inspect import getsource
 from types import ModuleType
 
-from iosim.errors import BadInput
+from iosim.core.errors import BadInput
 from iosim_gpu.steps import Step
 
 Edit = tuple[str, str]

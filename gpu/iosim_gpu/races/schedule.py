@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from iosim.errors import IosimError, MissingExtra
+from iosim.core.errors import IosimError, MissingExtra
 from iosim_gpu.meters.internals import exchanged, simulator
 
 Order = Literal["forward", "reversed"]
@@ -31,7 +31,8 @@ def scheduled(order: Order = "forward") -> Iterator[None]:
 
     Threads are greenlets, which makes launches much faster than the simulator's own threads, and equal from run to run. Shared memory is
     NaN when a block begins. A launch raises :class:`Diverged` at a barrier that not all threads of a block reach. Raises
-    :class:`iosim.errors.MissingExtra` without greenlet and :class:`iosim.errors.BadInput` where the simulator is off or changed inside.
+    :class:`iosim.core.errors.MissingExtra` without greenlet and :class:`iosim.core.errors.BadInput` where the simulator is off or changed
+    inside.
     """
     inside = simulator()
     switches = _greenlet()

@@ -1,0 +1,1 @@
+"""What everything else speaks of: problems, masks, units, types, counts, events and GPUs. Nothing here runs."""

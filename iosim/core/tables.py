@@ -1,0 +1,115 @@
+"""Plain text tables: aligned columns, numbers to the right, thousands apart."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Collection, Sequence
+from itertools import zip_longest
+
+from iosim.core.problem import Attention
+
+Cell = str | int | float | None
+NARROWEST = 16  # a column that wraps is never cut shorter
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[Cell]], *, rule: str = "─", right: Collection[str] = (), width: int = 0) -> str:
+    """The rows under their head; integers get thousands separators, None is a dash.
+
+    Numbers stand to the right, and so do the columns named in ``right``. With a ``width`` the last column wraps to keep within it.
+
+    >>> print(table(["array", "words"], [["Q", 65536], ["mask", None]]))
+    array   words
+    ─────  ──────
+    Q      65,536
+    mask        –
+    """
+    numeric = [any(isinstance(cell, int | float) for cell in column) for column in zip_longest(*rows)] or [False] * len(head)
+    to_right = [number or name in right for number, name in zip(numeric, head, strict=True)]
+    shown = [[spell(cell) for cell in row] for row in rows]
+    if width:
+        before = sum(2 + max(map(len, column)) for column in list(zip_longest(head, *shown, fillvalue=""))[:-1])
+        shown = [line for row in shown for line in _wrapped(row, max(NARROWEST, width - before))]
+    widths = [max(map(len, column)) for column in zip_longest(head, *shown, fillvalue="")]
+    lines = [list(head), [rule * widest for widest in widths], *shown]
+    return "\n".join(_line(line, widths, to_right) for line in lines)
+
+
+def html(title: str, head: Sequence[str], rows: Sequence[Sequence[Cell]], lines: Sequence[str] = (), *, right: Collection[str] = ()) -> str:
+    """The same for a notebook: a title, the table, and lines below it; every text is escaped.
+
+    >>> html("1 < 2", ["array", "words"], [["Q", 65536]])[-60:]
+    '<td style="text-align: right">65,536</td></tr></table></div>'
+    """
+    from html import escape
+
+    numeric = [any(isinstance(cell, int | float) for cell in column) for column in zip_longest(*rows)] or [False] * len(head)
+    sides = ["right" if number or name in right else "left" for number, name in zip(numeric, head, strict=True)]
+
+    def row(kind: str, cells: Sequence[str]) -> str:
+        shown = zip(cells, sides, strict=True)
+        return "<tr>" + "".join(f'<{kind} style="text-align: {side}">{escape(cell)}</{kind}>' for cell, side in shown) + "</tr>"
+
+    body = row("th", head) + "".join(row("td", [spell(cell) for cell in line]) for line in rows)
+    below = f"<p>{'<br/>'.join(map(escape, lines))}</p>" if lines else ""
+    return f"<div><p><b>{escape(title)}</b></p><table>{body}</table>{below}</div>"
+
+
+def spell(cell: Cell) -> str:
+    """A cell as people read it: whole numbers whole, others to three digits.
+
+    >>> spell(65536), spell(20.0), spell(1234.5), spell(2.45e-7), spell(None)
+    ('65,536', '20.0', '1,234', '2.45e-07', '–')
+    """
+    if cell is None:
+        return "–"
+    if isinstance(cell, float):
+        return f"{cell:,.0f}" if 999.5 <= abs(cell) < 1e15 else f"{cell:#.3g}".removesuffix(".")
+    return f"{cell:,}" if isinstance(cell, int) else cell
+
+
+def _wrapped(row: Sequence[str], width: int) -> list[list[str]]:
+    """The row as lines that keep its last cell within ``width``."""
+    first, *rest = textwrap.wrap(row[-1], width, break_on_hyphens=False) or [""]
+    return [[*row[:-1], first], *([""] * (len(row) - 1) + [line] for line in rest)]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    return "  ".join(
+        cell.rjust(width) if to_right else cell.ljust(width) for cell, width, to_right in zip(cells, widths, right, strict=True)
+    ).rstrip()
+
+
+def words(count: float) -> str:
+    """A count in three digits and a power of 1000, for curves.
+
+    >>> words(11014144), words(999_999), words(512)
+    ('11.0 M', '1.00 M', '512')
+    """
+    for power, suffix in ((18, "E"), (15, "P"), (12, "T"), (9, "G"), (6, "M"), (3, "k")):
+        if round(count / 10**power, 3) >= 1:
+            return f"{count / 10**power:#.3g}".removesuffix(".") + f" {suffix}"
+    return f"{count:.0f}"
+
+
+def described(problem: Attention) -> str:
+    """The problem in one line: its sizes, its element type, who may attend and how many heads.
+
+    >>> described(Attention(n=1024, d=64, nk=512, causal=True, heads=8))
+    'n=1024 nk=512 d=64 float32 causal, 1 x 8 heads'
+    """
+    p = problem
+    sizes = [f"n={p.n}", *([f"nk={p.nk}"] if p.nk != p.n else []), f"d={p.d}", *([f"dv={p.dv}"] if p.dv != p.d else []), p.dtype]
+    shared = f" on {p.kv_heads} KV heads" if p.group > 1 else ""
+    heads = [f"{p.batch} x {p.heads} heads{shared}"] if p.batch * p.heads > 1 else []
+    return ", ".join([" ".join([*sizes, *rules(p)[:1]]), *rules(p)[1:], *([f"dropout {p.dropout:g}"] if p.dropout else []), *heads])
+
+
+def rules(problem: Attention) -> list[str]:
+    """The rules that say who may attend, each in a few words; none without a mask."""
+    blocks = problem.block_mask
+    return [
+        *(["causal"] if problem.causal else []),
+        *([f"window {problem.window[0]},{problem.window[1]}"] if problem.window else []),
+        *(["element mask"] if problem.mask is not None else []),
+        *([f"block mask with {blocks.nnz:,} of {blocks.grid[0] * blocks.grid[1]:,} tiles"] if blocks is not None else []),
+    ]

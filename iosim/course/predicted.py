@@ -1,0 +1,17 @@
+"""What exercises say of the words that kernels move."""
+
+from __future__ import annotations
+
+from iosim import predict
+from iosim.core.problem import Attention, Blocks, Options
+
+DEFAULTS = Options()
+
+
+def predicted(kernel: str, problem: Attention, blocks: Blocks, options: Options = DEFAULTS) -> int:
+    """The words of all arrays of a kernel together, read and written, in its closed form.
+
+    >>> predicted("flash2", Attention(n=4096, d=64), Blocks(64, 64))
+    34082816
+    """
+    return sum(array.reads + array.writes for array in predict.predict(kernel, problem, blocks, options).values())

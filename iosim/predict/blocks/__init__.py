@@ -1,0 +1,1 @@
+"""The search for blocks: what fits, what is best, and the fewest words at every SRAM."""

@@ -1,0 +1,1 @@
+"""Which tiles a loop nest visits, and how many of each kind."""

@@ -1,0 +1,85 @@
+"""The source lines that a run executes: those of the kernel functions that it enters, and which of them runs now."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+from iosim.attention import kernels
+
+FOLDER = str(Path(kernels.__file__).parent)
+LOOP = re.compile(r"\s*for (\w+) in ")
+NOWHERE = -1
+
+
+class Listing:
+    """The lines of every kernel function that runs inside :meth:`followed`, in the order in which they are first entered.
+
+    ``current`` is the index in ``lines`` of the line that runs now, -1 outside of all; ``boundary`` is called before each new line.
+    Docstrings and marks for formatters are left out.
+    """
+
+    def __init__(self, boundary: Callable[[], None]) -> None:
+        self.boundary = boundary
+        self.lines: list[str] = []
+        self.places: dict[CodeType, dict[int, int]] = {}
+        self.current = NOWHERE
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """Follow this thread line by line; a debugger or a coverage meter gets it back afterwards."""
+        before = sys.gettrace()
+        sys.settrace(self._enter)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+
+    @property
+    def variable(self) -> str:
+        """The loop variable of the line that runs now; "" where it is no loop."""
+        found = LOOP.match(self.lines[self.current]) if self.current >= 0 else None
+        return found[1] if found else ""
+
+    def _enter(self, frame: FrameType, _: str, __: object) -> Callable[..., Any] | None:
+        code = frame.f_code
+        if not code.co_filename.startswith(FOLDER):
+            return None
+        if code not in self.places:
+            self._append(code)
+        return self._follow
+
+    def _follow(self, frame: FrameType, what: str, _: object) -> Callable[..., Any]:
+        if what in ("line", "return"):
+            self.boundary()
+            runs = frame if what == "line" else frame.f_back
+            self.current = NOWHERE if runs is None else self.places.get(runs.f_code, {}).get(runs.f_lineno, NOWHERE)
+        return self._follow
+
+    def _append(self, code: CodeType) -> None:
+        source, first = inspect.getsourcelines(code)
+        hidden = _docstring(source)
+        self.lines += [""] if self.lines else []
+        places = self.places[code] = {}
+        for offset, line in enumerate(textwrap.dedent("".join(source)).splitlines()):
+            if offset not in hidden:
+                places[first + offset] = len(self.lines)
+                self.lines.append(line.partition("  # fmt:")[0])
+
+
+def _docstring(source: list[str]) -> range:
+    """The lines of a function that its docstring takes, from 0."""
+    function = ast.parse(textwrap.dedent("".join(source))).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    if ast.get_docstring(function) is None:
+        return range(0)
+    told = function.body[0]
+    return range(told.lineno - 1, told.end_lineno or told.lineno)

@@ -1,0 +1,1 @@
+"""Questions about many runs: regimes, caches, papers, formulas."""

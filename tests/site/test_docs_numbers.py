@@ -1,0 +1,613 @@
+"""Every number in the prose of the site is computed here once more: another one, or a new one that nobody computes, is seen.
+
+A *claim* is a piece of a page's text, made here with its numbers put in. Each must be on its page; when all are taken away, no number
+may be left. On pages of derivations, whose formulas are full of small ones, that goes for numbers of three digits or with a decimal
+point, and their tables have tests of their own. What stands in code is run elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Callable, Iterable
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from iosim import Attention, Blocks, Capacity, Options, predict, simulate
+from iosim.attention.plan import make_plan
+from iosim.cli import told
+from iosim.cli.commands.trace import command as trace_command
+from iosim.cli.output import CheckFailed
+from iosim.cli.plans import MOST_TILES
+from iosim.core.dtypes import itemsize
+from iosim.core.errors import BadInput
+from iosim.core.hardware import device
+from iosim.core.units import capacity
+from iosim.course.catalogue import EXERCISES, exercise
+from iosim.course.export.notebook import PARTS
+from iosim.course.graded import MOST_WALL
+from iosim.course.grading.worker import Limits
+from iosim.course.submission import MOST
+from iosim.course.text import lines
+from iosim.predict.bounds import bounds
+from iosim.show.animation.limits import MOST_ARRAYS, MOST_EVENTS, MOST_LINES, MOST_WORDS
+from iosim.show.animation.moving import SIDE, roomy
+from iosim.show.animation.moving import SMALL as SMALL_RUN
+from iosim.study.paper.counting import RELEASED
+from iosim.study.published import mapper_frontier
+from iosim_gpu.checks import MAX_THREADS
+from iosim_gpu.defaults import SMALL, THREADS, TILES, cases
+from iosim_gpu.defaults import D as TILE_D
+from iosim_gpu.fitting import STATIC_LIMIT
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+DERIVATIONS = ("bounds", "design", "frontier", "gpu", "gpu-device", "pebbling")
+LARGE, D = 2**20, 64
+CREATE, ONE = Options(first_pass="create"), Options(depth="one")
+RULES: tuple[Literal["paper", "best"], ...] = ("paper", "best")
+WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
+PARTS_OF = {2: "half", 3: "a third", 4: "a quarter", 5: "a fifth", 6: "a sixth", 7: "a seventh"}
+
+FENCE = re.compile(r"^(`{3,})(?!\{glossary\}).*?^\1`*$", re.DOTALL | re.MULTILINE)
+NAMES = re.compile(
+    r"FlashAttention-2|flash2|CRC-32|b?float\d+|\b[LAHV]\d+(?:00)?s?\b|Algorithms? \d(?: and \d)?|Figures? \d|Tables? \d+|Section [\d.]+"
+    r"|Theorem [\d.]+|Lemma [\d.]+|Appendix E\.\d|arXiv \d{4}\.\d{5}|\((?:\w+, )?(?:19|20)\d\d\b"
+)
+"""What has a number in its name: types, caches and chips, parts of papers, and papers by their year."""
+NUMBER = re.compile(r"\d[\d,.]*\d|\d")
+
+
+def plain(text: str) -> str:
+    """Prose alone, on one line: no code, no targets of links, no numbers of list items, no names with numbers."""
+    text = re.sub(r"`[^`\n]*`", "``", FENCE.sub("", text))
+    text = re.sub(r"^ *\d+\. ", "", re.sub(r"\]\([^)]*\)", "]", text), flags=re.MULTILINE)
+    return " ".join(NAMES.sub("", text).split())
+
+
+def source(page: str) -> str:
+    return (DOCS / f"{page}.md").read_text(encoding="utf-8")
+
+
+def prose(page: str) -> str:
+    """The prose of a page; of a derivation without its tables."""
+    text = source(page)
+    return plain(re.sub(r"^\|.*$", "", text, flags=re.MULTILINE) if page in DERIVATIONS else text)
+
+
+def matters(number: str, page: str) -> bool:
+    return page not in DERIVATIONS or "." in number or sum(map(str.isdigit, number)) >= 3
+
+
+def faults(page: str, text: str, claims: Iterable[str]) -> list[str]:
+    """Claims that ``text`` does not make, and what is left of its numbers without them."""
+    said = [plain(claim) for claim in claims]
+    lacking = [f"{page}.md does not say {claim!r}" for claim in said if claim not in text]
+    for claim in sorted(said, key=len, reverse=True):
+        text = text.replace(claim, "@")
+    left = [found for found in NUMBER.finditer(text) if matters(found[0], page)]
+    return lacking + [f"{page}.md: nobody computes {found[0]} in {text[max(0, found.start() - 40) : found.end() + 40]!r}" for found in left]
+
+
+# What is printed on the site, which tests of its own hold to what is printed now.
+
+
+@cache
+def shown(name: str) -> str:
+    return (DOCS / "examples" / name).read_text(encoding="utf-8")
+
+
+def asked(name: str) -> dict[str, str]:
+    """The options of a command on the site."""
+    return dict(re.findall(r"--([a-z-]+) (?!--)(\S+)", shown(name).splitlines()[0]))
+
+
+def found(pattern: str, name: str) -> tuple[str, ...]:
+    """The groups of the one place in an example that has this form."""
+    [match] = re.finditer(pattern, shown(name))
+    return match.groups()
+
+
+@cache
+def project() -> dict[str, list[str]]:
+    """The extras, and the oldest Python under its own name."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return {**declared["optional-dependencies"], "python": [declared["requires-python"].removeprefix(">=")]}
+
+
+def version(extra: str, package: str, form: str) -> str:
+    """The part of a requirement that ``form`` captures, such as the lowest version."""
+    [match] = [hit for line in project()[extra] if line.split("[")[0].startswith(package) and (hit := re.fullmatch(package + form, line))]
+    return match[1]
+
+
+# Claims that cannot be computed: definitions, what others published, what was measured once. A change is made in two places, on purpose.
+
+DEFINED = {
+    "glossary": [
+        "moving a word costs 1, computing costs nothing",
+        "Room for one number, 32 bits wide",  # NVIDIA's words for its own chips, as are the next two
+        "32 threads of a thread block",
+        "32 bytes of global memory that begin at a multiple of 32",
+    ],
+    "limits": ["an access costs 1 wherever it is"],
+    "kernels/block-sparse": ["Where s is near 1, it saves nothing"],
+    "teachers": ["is a row with 0 points and a reason", "The unchanged starter file gets 0."],
+}
+PUBLISHED = {
+    "bounds": ["a schedule within 0.03 % of it for 10 MB", "binary inputs (4.14)", "a $(d, N)$ matrix (4.17)"],  # COSMA; Saha and Ye
+    "kernels/fmha": ["for sequences of up to 512"],  # FlashAttention paper, Appendix E.4
+    "kernels/index": ["Software of 2022"],
+    "kernels/released": ["The code of May 2022"],
+    "teachers": ["Landlock came with 5.13"],  # Linux's own documentation
+    "gpu": ["**NVVM 13.5 writes PTX ISA 9.5**"],
+    "frontier": ["AccelForge 1.0.467 was asked"],
+}
+MEASURED = {"pebbling": ["that took 219 seconds for all M"]}
+
+
+# Claims, page by page.
+
+
+def why() -> list[str]:
+    """The table is an example of the site; the picture is that of the gallery."""
+    gpu, told = device("a100-40gb"), shown("why.py")
+    rate, balance = gpu.fp16_tensor_rate or 0, (gpu.fp16_tensor_rate or 0) / (gpu.bandwidth or 1)
+    rows = {kernel: NUMBER.findall(rest) for kernel, rest in re.findall(r"^(\w+) +(.*)$", shown("why.out"), re.MULTILINE)}
+    asked_for = {name: re.findall(rf"\b{name}=(\d+)", told)[0] for name in ("n", "d", "batch", "heads")}
+    _, waiting, _, computing, made, _ = rows["standard"]
+    assert 'device("a100-40gb")' in told
+    assert {row[3] for row in rows.values()} == {computing}
+    assert float(rows["flash2"][4]) > balance > float(rows["flash"][4])
+    assert float(rows["flash2"][1]) < float(computing) < float(rows["flash"][1])
+    return [
+        f"An A100 with {gpu.memory // 10**9} GB moves {(gpu.bandwidth or 0) // 10**9:,} GB a second",
+        f"makes up to {rate / 1e12:.0f} Tflop of matrix products in float16",
+        f"{balance:.0f} operations in the time of one byte",
+        "{batch} x {heads} heads of N = {n} queries and keys, each of d = {d} numbers".format(**asked_for),
+        f"with the same products, in {computing} ms if nothing held them up",
+        f"makes {made} flop of each byte, and waits {waiting} ms for its bytes",
+        f"FlashAttention-2 makes {rows['flash2'][4]}, more than the balance",
+        *pictured(),
+    ]
+
+
+def pictured() -> list[str]:
+    """What is said of the bars, whose script has these sizes."""
+    assert "n=1024, d=64" in shown("figures/bars.py")
+    assert "sram=49152" in shown("figures/bars.py")
+    forward = ("standard", "flash", "flash2")
+    names = [name for each in forward for name in (each, f"{each}-backward")]
+    runs = {name: simulate(name, Attention(1024, D), sram=49152, execute=False, replay=False) for name in names}
+    stored = sum(runs["standard"].arrays[name].reads + runs["standard"].arrays[name].writes for name in "SP")
+    every, (flash, flash2) = runs["standard"].total, (runs[name].total for name in forward[1:])
+    products = {name: made.flops.matmul // (2 * 1024**2 * D) for name, made in runs.items()}
+    more, fewer = (runs["flash2-backward"].flops.matmul / runs["standard-backward"].flops.matmul, runs["flash2-backward"].total)
+    assert [products[name] for name in forward] == [2, 2, 2]
+    return [
+        f"{stored // 1024**2} N² ",
+        f"For N = 1024 and d = {D}, S and P are {100 * stored / every:.0f} % of what is moved",
+        f"`flash2` moves {PARTS_OF[round(every / flash2)]} of what `standard` does, `flash` {PARTS_OF[round(every / flash)]}.",
+        f"{WORDS[products['flash2-backward']]} products of N x N x d instead of {WORDS[products['standard-backward']]}, "
+        f"{100 * (more - 1):.0f} % more flops",
+        f"still moves only {100 * fewer / runs['standard-backward'].total:.0f} % of the words of",
+    ]
+
+
+def quickstart() -> list[str]:
+    first, heads = asked("first.console"), asked("heads.console")
+    words = {kernel: int(found(rf"\n{kernel} +\S+ +([\d,]+)", "first.console")[0].replace(",", "")) for kernel in ("standard", "flash2")}
+    assert heads["device"].startswith("a100")
+    return [
+        f"With Python {project()['python'][0]} or newer",
+        f"N = {first['n']} queries and keys of d = {first['d']} numbers each; an SRAM of M = {int(first['sram']):,} words",
+        f"So `flash2` moves {PARTS_OF[round(words['standard'] / words['flash2'])]} of what `standard` does",
+        f"{WORDS[int(heads['heads'])].capitalize()} heads share {WORDS[int(heads['kv-heads'])]} pairs of K and V",
+    ]
+
+
+def own() -> list[str]:
+    """Tiles twice as high: half the words, but for those of C."""
+    moved = [int(number.replace(",", "")) for number in re.findall(r": +([\d,]+) words", shown("own.out"))]
+    written = 128 * 128
+    assert len(moved) == 3
+    assert all(2 * (less - written) == more - written for more, less in pairwise(moved))
+    return ["it moves half as many words for tiles twice as high, and a little more, for C is written once whatever the tiles"]
+
+
+def glossary() -> list[str]:
+    a100, kib = device("a100-40gb"), capacity("1KiB").amount
+    rate, bandwidth, most = a100.fp16_tensor_rate or 0, a100.bandwidth or 1, a100.shared_memory_per_block or 0
+    blocks = predict.choose_blocks("flash", Attention(1024, D), capacity("100KiB"), "fit", Options())
+    products = simulate("standard", Attention(3, 5, nk=7), sram=1000, replay=False).flops.matmul
+    assert Attention(1, D).softmax_scale == 1 / math.sqrt(D)
+    assert itemsize("float16") == itemsize("bfloat16")
+    assert capacity("1GB").amount == 10**9
+    return [
+        "The scale is 1/√d.",
+        f'as in "blocks {blocks}"',
+        f"For an A100 with {a100.memory // 10**9} GB and float16 that is {rate / 1e12:.0f} Tflop/s over {bandwidth / 1e9:,.0f} GB/s, "
+        f"{rate / bandwidth:.0f} flop/byte",
+        f"An element has {itemsize('float16')} in float16 and bfloat16, {itemsize('float32')} in float32, "
+        f"{itemsize('float64')} in float64.",
+        f"KiB, MiB and GiB are powers of {kib} bytes, KB, MB and GB powers of {capacity('1KB').amount}.",
+        "in GB/s, which is 10⁹ bytes a second",
+        "Tflop/s are 10¹² of them a second",
+        f"takes {products // 2 // (3 * 5 * 7)} N_q N_k d",  # each of the two products has so many
+        f"the large, slow memory of a GPU, {a100.memory // 10**9} GB on the smaller A100",
+        f"{a100.shared_memory_per_sm // kib} KiB on an A100, of which one {{term}}`thread block` may have {most // kib} KiB",
+    ]
+
+
+def machine() -> list[str]:
+    printed = simulate("flash", Attention(4096, D), sram=16384, blocks="paper", overflow="record", execute=False, replay=False)
+    return [f"need {printed.peak_sram / 16384:.2f} M at d = {D}"]
+
+
+def design() -> list[str]:
+    read = [*(ROOT / "iosim" / "memory").glob("*.py"), *(ROOT / "iosim" / "kernels").glob("*.py")]
+    about = round(sum(len(path.read_text(encoding="utf-8").splitlines()) for path in read), -2)
+    sizes = f"(`KB MB GB` powers of {capacity('1KB').amount}, `KiB MiB GiB` powers of {capacity('1KiB').amount})"
+    return [*machine(), f"listings, about {about:,} lines", f"nothing in those {about:,} lines imports them", sizes]
+
+
+def limits() -> list[str]:
+    cached = device("h200").l2 or 0
+    assert 20e6 < cached < 100e6
+    sector = re.search(r"(\d+)-byte sectors", (ROOT / "gpu" / "iosim_gpu" / "moved.py").read_text(encoding="utf-8"))
+    assert sector is not None
+    return [f"{sector[1]}-byte sectors", "tens of megabytes on an H200"]
+
+
+def students() -> list[str]:
+    flash2, softmax = exercise("flash2"), exercise("softmax")
+    return [
+        f"There are {len(EXERCISES)} exercises, from a softmax of {WORDS[lines(softmax)]} lines",
+        f"This is exercise {flash2.number} with one factor forgotten",
+        f"worth {WORDS[len(PARTS['function'])]} point",
+        f"It is judged in {WORDS[len(PARTS['kernel'])]} parts, worth a point each",
+        f"A file may have {MOST >> 10} KiB, run for {WORDS[Limits().cpu]} seconds, and use {WORDS[Limits().memory >> 30]} GiB",
+    ]
+
+
+def teachers() -> list[str]:
+    kinds, limits = [one.kind for one in EXERCISES.values()], Limits()
+    points = {kind: len(parts) for kind, parts in PARTS.items()}
+    term = [(int(week), names) for week, names in re.findall(r"^\| (\d+) \| ([^|]*) \| \d+ \|", source("teachers"), re.MULTILINE)]
+    total = sum(points[kind] for kind in kinds)
+    [merging] = [week for week, names in term if "merge" in names]
+    short = [exercise(name).number for name in ("softmax", "online-softmax", "count-standard", "standard", "flash", "flash2")]
+    return [
+        f"The {len(EXERCISES)} exercises grade traffic",
+        # test_docs_exercises holds these to the course
+        *(row for row in re.findall(r"^\| \d+ \| [^|]* \| \d+ \|", source("teachers"), re.MULTILINE)),
+        f"as in week {merging}",
+        f"In five weeks: exercises {', '.join(map(str, short[:-1]))} and {short[-1]}.",
+        f"A function is worth {points['function']} point: its values. A kernel is worth {points['kernel']}:",
+        f"The course has {kinds.count('function')} functions and {kinds.count('kernel')} kernels, {total} points.",
+        f"more than {limits.cpu} s of computing, {limits.memory >> 30} GiB",
+        f"a clock ends sleepers after {limits.wall:.0f} s, and a kernel on all its problems together after {MOST_WALL:.0f} s",
+        f"with Python {project()['python'][0]} or newer",
+    ]
+
+
+def paper() -> list[str]:
+    kept, claimed = found(r"\n([\d,]+) numbers\. Of (\d+) it is claimed that ours agree: all do\.", "paper.console")
+    left = shown("paper.console").split("Figure 2, left, other")[0]
+    gigabytes = dict(re.findall(r"GB, (\w+) +([\d.]+)", left))
+    forms = re.findall(r"to the digits printed: ([^\n]*) elements a head", left)
+    heads = set(re.findall(r"one N x N x d product of ([\d,]+) heads", left))
+    form = r"PyTorch, Megatron +(\d+) numbers +\S+  agrees\n +within (\d+ %), (\d+) of \1 within (\d+ %): no mask"
+    times, most, within, closer = found(form, "paper.console")
+    assert len(heads) == 1
+    return [
+        f"iosim keeps {kept} published numbers",
+        f"For {claimed} it claims agreement",
+        f"would exit with status {told(CheckFailed('so'))[0]}",
+        f"Standard attention's {gigabytes['Standard']} GB are {forms[0].replace('^2', '²')} elements a head",
+        f"FlashAttention's {gigabytes['FlashAttention']} GB are {forms[1]}.",
+        f"of {heads.pop()} heads is more",
+        f"{times} published times divide counted bytes by one bandwidth, within {most}, {within} of them within {closer}.",
+    ]
+
+
+def commands() -> list[str]:
+    return [f"{told(BadInput('so'))[0]}: what was asked made no sense", f"Exit status {told(CheckFailed('so'))[0]}: a check failed"]
+
+
+def cached() -> list[str]:
+    times = 1.25
+    loads = shown("commands/cache.console").split("fetched at first use")[0]
+    [(words, reads, every)] = re.findall(rf"^([\d,]+) +{times} +[\d,]+ +([\d.]+) +[\d,]+ +([\d.]+) ", loads, re.MULTILINE)
+    return [
+        f"With {times} times the room that the scratchpad takes, {words} words",
+        f"the cache reads {reads} times the words that the scratchpad reads",
+        f"it moves {every} times as many",
+    ]
+
+
+def traced() -> list[str]:
+    [size] = [str(option.default) for option in trace_command.params if option.name == "sram"]
+    least = {d: roomy([make_plan("flash2", Attention(SMALL_RUN.n, d), 2**20, SIDE, None, {})]) for d in (SMALL_RUN.d, 16, 64)}
+    assert SIDE[0] == SIDE[1]
+    return [
+        f"A page has room for {MOST_EVENTS:,} events, {MOST_ARRAYS} arrays and {MOST_WORDS:,} words of HBM; "
+        f"a trace may have {MOST_LINES:,} lines",
+        f"N = {SMALL_RUN.n}, d = {SMALL_RUN.d} and blocks of {SIDE[0]} rows. M is then not the {capacity(size)} of",
+        f"{least[SMALL_RUN.d]} words for ``, {least[16]} with ``, {least[64]:,} with ``",
+        f"it stays {capacity(size)}.",
+        f"more than {MOST_TILES:,} tiles are refused",
+    ]
+
+
+# The kernels: what the closed forms say, term by term.
+
+
+def moved(kernel: str, n: int, d: int, blocks: Blocks, options: Options | None = None) -> dict[str, int]:
+    """Words of every array."""
+    words = predict.predict(kernel, Attention(n, d), blocks, options or Options())
+    return {name: array.reads + array.writes for name, array in words.items()}
+
+
+def flash() -> list[str]:
+    n, m = 1024, 16384
+    twice, again = (moved(kernel, n, D, Blocks(64, 64), CREATE) for kernel in ("flash2", "flash"))
+    here, there = again["Q"] + again["O"], twice["K"] + twice["V"]
+    tiles = {rule: LARGE / predict.choose_blocks("flash", Attention(LARGE, D), Capacity(m), rule, CREATE).cols for rule in RULES}
+    return [
+        f"$T_c$ is {tiles['paper'] * m / (LARGE * D):.0f} N d / M",
+        f"in the best ones, where K and V fill it, {tiles['best'] * m / (LARGE * D):.0f} N d / M",
+        f"{round(here / (16 * n * D))} words where that one moves {round(there / (16 * n * D))}",
+    ]
+
+
+def flash2() -> list[str]:
+    """Where the bound begins whose leading term the words have."""
+    low, high = 1, 64 * D * D
+    while high - low > 1:
+        middle = (low + high) // 2
+        [known] = [bound for bound in bounds(Attention(LARGE, D), middle) if bound.name == "two products"]
+        low, high = (low, middle) if known.holds.startswith("M >= r^2") else (middle, high)
+    return [f"From M = {high / (D * D):g} d² on no order of loops does better"]
+
+
+def standard() -> list[str]:
+    words = moved("standard", 1024, D, Blocks(64, 64))
+    return [f"These {(words['S'] + words['P']) // 1024**2} N² words are what"]
+
+
+def pytorch() -> list[str]:
+    plain_, masked = (
+        simulate("pytorch", Attention(64, 4, causal=causal), sram=10**4, execute=False, replay=False) for causal in (False, True)
+    )
+    return [f"an extra pass of {(masked.total - plain_.total) // 64**2} N² words or more"]
+
+
+def fmha() -> list[str]:
+    """K and V are on chip besides what a query tile takes, however small it is."""
+    least = [predict.smallest_sram("fmha", Attention(1, D, nk=nk), Options()) for nk in (1000, 2000)]
+    per_row = (least[1] - least[0]) // 1000
+    return [f"on chip: {per_row // D} N d words"]
+
+
+def fmha_backward() -> list[str]:
+    words = moved("fmha-backward", 1024, D, Blocks(16, 16))
+    return [f"as soon as N > {(sum(words.values()) - words['P']) // (1024 * D)} d."]
+
+
+def released() -> list[str]:
+    return [f"Its tiles are {RELEASED.rows} queries by {RELEASED.cols} keys for d = {D}", waits("released", "O_acc")]
+
+
+def released_backward() -> list[str]:
+    return [waits("released-backward", "dQ_acc")]
+
+
+def waits(kernel: str, array: str) -> str:
+    """How often the accumulator crosses each way, of 16 key tiles."""
+    words = predict.predict(kernel, Attention(256, D), Blocks(16, 16), Options())[array]
+    assert words.reads == words.writes
+    return f"goes through HBM $T_c - {16 - words.reads // (256 * D)}$ times each way"
+
+
+def square_tiles() -> list[str]:
+    n, side = 2**10, 2**6
+    words = moved("square-tiles", n, n, Blocks(side, side), ONE)
+    return [f"moves {(words['Q'] + words['K']) * side // n**3} N² d / √M words"]
+
+
+def square_tiles_backward() -> list[str]:
+    more, words = (sum(moved("square-tiles-backward", 256, D, Blocks(16, 16), depth).values()) for depth in (ONE, Options()))
+    return [f"dP goes through HBM, too, {(more - words) // 256**2} N² words more"]
+
+
+# The derivations.
+
+
+def lower_bounds() -> list[str]:
+    n, d = 4096, D
+    most = {name: largest(name, Attention(n, d)) for name in ("Saha-Ye", "small cache", "two products")}
+    at_d2 = re.search(r"^\| 4,096 \| 1 \|.* ([\d.]+) \|$", source("bounds"), re.MULTILINE)  # test_docs_bounds computes the row
+    assert at_d2 is not None
+    wide = Attention(LARGE, 256)
+    shares = {times: above(wide, times * 256 * 256) for times in (4, 8, 16)}
+    assert max(shares.values()) < 0.02
+    return [
+        f"N = {n}, d = {d}, float32, in units of $N^2$ words",
+        f"At $N = 2^{{{LARGE.bit_length() - 1}}}$ and $d = {wide.d}$ its best blocks move {100 * shares[4]:.1f} % more than the bound",
+        f"up to M = {most['Saha-Ye']:,}, the small cache up to {most['small cache']:,}, two products up to {most['two products']:,}, "
+        f"which is ${most['two products'] / (n * d):.2f} N d$",
+        f"Near $M = d^2$ a factor of {float(at_d2[1]):.1f} is",
+        f"At d = {wide.d}, FlashAttention-2 comes within 2 % of the bound at M = 4, 8 and $16 d^2$",
+    ]
+
+
+def largest(name: str, problem: Attention) -> int:
+    """The last M at which a bound is above the compulsory one, by bisection."""
+    low, high = 64, 2**20
+    while high - low > 1:
+        middle = (low + high) // 2
+        words = {bound.name: bound.words for bound in bounds(problem, middle)}
+        low, high = (middle, high) if words[name] > words["compulsory"] else (low, middle)
+    return low
+
+
+def above(problem: Attention, m: int) -> float:
+    """By how much flash2 in its best blocks is above the lower bound."""
+    blocks = predict.choose_blocks("flash2", problem, Capacity(m), "best", Options())
+    words = sum(array.reads + array.writes for array in predict.predict("flash2", problem, blocks, Options()).values())
+    return words / max(bound.words for bound in bounds(problem, m)) - 1
+
+
+def frontier() -> list[str]:
+    mapped, ideal = mapper_frontier(), predict.ideal_frontier(Attention(256, 32))
+    n, d, first = mapped.n, mapped.d, mapped.rows[0].sram
+    apart = [int(m) for m, how in zip(ideal.sram, ideal.schedules, strict=True) if how == "P through HBM" and m >= first]
+    fused = [int(m) for m in ideal.sram if m > apart[-1]]
+    whole = next(m for m in fused if ideal.words[ideal.at(m)] == 4 * n * d)
+    keys, need = n // 2, n // 2 * 2 * d + 2 * d + 2  # K and V of half the keys; a query and its output; a score and its weight
+    shared = 2 * n * d + 2 * n * d + 3 * n * d  # K and V once, Q twice; O written, read back, written
+    example = re.search(r"Attention\(n=(\d+), d=64\)", source("frontier"))
+    assert example is not None
+    return [
+        f"For N = {example[1]} that is a few milliseconds",
+        f"for the same problem, N = {n}, d = {d}",
+        f"from M = {first} on, every one",
+        f"From {first} to {apart[-1]} P goes through HBM",
+        f"from {from_whole_rows(d)} on; below, half their columns",
+        f"From {fused[0]} to {fused[fused.index(whole) - 1]} Q and O wait",
+        f"At {whole} K and V wait",
+        f"all steps share, {keys} keys and values wait",
+        f"{keys} * {2 * d} + {2 * d} + 2 = {need:,} words of SRAM for {shared:,} moved, where the mapper needs {words_at(need):,}",
+        "the least words at M = 12288 (48 KiB of float32)",  # test_frontier computes the table with it
+        "For N = 1024 they are the divisors. The divisors of 1000",  # its first column
+    ]
+
+
+def from_whole_rows(d: int) -> int:
+    """The step from which x rows of S and of O stay whole: 33 x + 1 words; x = 16 is where a whole row costs no more than half of two."""
+    return (d + 1) * 16 + 1
+
+
+def words_at(sram: int) -> int:
+    """What the mapper moves there."""
+    return [point.words for point in mapper_frontier().rows if point.sram <= sram][-1]
+
+
+def pebbling() -> list[str]:
+    """From the table in bounds.md, which test_docs_bounds computes."""
+    row = re.search(r"^\| with some \$M \\ge 1\$ \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", source("bounds"), re.MULTILINE)
+    assert row is not None
+    return [f"at N = {row[1]} for d = 1, {row[2]} for d = 2, {row[3]} for d = 4 and {row[4]} for d = 8"]
+
+
+def gpu() -> list[str]:
+    tiles = {f"{rows}x{cols}" for kernel, (rows, cols) in TILES.items() if not kernel.endswith("-backward")}
+    numba = version("gpu", "numba", r">=([\d.]+),<[\d.]+")
+    cuda, older, pinned = version("gpu", "numba-cuda", r">=([\d.]+),<0\.31"), version("gpu", "numpy", r"<([\d.]+)"), wheels()
+    assert STATIC_LIMIT < 160 * 1024
+    assert MAX_THREADS < 2048
+    registers = re.search(r"MOST_REGISTERS = (\d+)", (ROOT / "tests" / "gpu" / "test_compiling.py").read_text(encoding="utf-8"))
+    assert registers is not None
+    return [
+        f"every kernel in tiles of {SMALL['rows']}x{SMALL['cols']} with {SMALL['threads']} threads",
+        f"in tiles of {tiles.pop()} ({'{}x{}'.format(*TILES['flash2-backward'])} backward) at d = {TILE_D} with {THREADS} threads",
+        f"backward, d = {TILE_D}, {THREADS} threads) no kernel spills".removeprefix("backward, "),
+        f"{len(cases())} cases under three meters",
+        f"tests ask for at most {registers[1]}",
+        f"numba {numba}, numba-cuda {cuda} and newer of {cuda.rpartition('.')[0]}, NumPy below {older}, and NVIDIA's NVVM, NVRTC, "
+        f"nvJitLink and cuda-bindings of {pinned}.",
+        f"Hence the {pinned} wheels",
+        f"a driver or assembler of {pinned} refuses",
+        f"**NumPy {older}** dropped `row_stack`, which numba-cuda {cuda} asks for",
+        f"which numba-cuda {cuda.rpartition('.')[0]} does not do",
+        "160 KB of shared memory, 2,048 threads, an empty grid",
+    ]
+
+
+def wheels() -> str:
+    """The one version of NVIDIA's wheels."""
+    [pinned] = {line.partition("==")[2].removesuffix(".*") for line in project()["gpu"] if line.startswith(("nvidia-", "cuda-bindings"))}
+    return pinned
+
+
+def gpu_device() -> list[str]:
+    cuda, cupy = version("gpu", "numba-cuda", r">=([\d.]+),<0\.31"), version("cupy", "cupy-cuda13x", r">=([\d.]+),<15")
+    assert 1000 * 80 > 2**16  # 32-bit registers of an SM
+    return [
+        f"numba-cuda {cuda.rpartition('.')[0]} never asks",
+        f"forgets it ({cuda})",
+        "1,000 threads a block times 80 registers are more than an SM has",
+        f"have no `__array_namespace__` ({cupy})",
+        f"CuPy {cupy} was loaded",
+        f"exist in numba-cuda {cuda}; what they do",
+        f"CUPTI library of CUDA {wheels()};",
+    ]
+
+
+PAGES: dict[str, Callable[[], list[str]]] = {
+    "why": why,
+    "quickstart": lambda: quickstart() + own(),
+    "glossary": glossary,
+    "machine": machine,
+    "design": design,
+    "limits": limits,
+    "exercises": students,
+    "teachers": teachers,
+    "paper": paper,
+    "bounds": lower_bounds,
+    "frontier": frontier,
+    "pebbling": pebbling,
+    "gpu": gpu,
+    "gpu-device": gpu_device,
+    "commands/index": commands,
+    "commands/cache": cached,
+    "commands/trace": traced,
+    "kernels/flash": flash,
+    "kernels/flash2": flash2,
+    "kernels/standard": standard,
+    "kernels/pytorch": pytorch,
+    "kernels/fmha": fmha,
+    "kernels/fmha-backward": fmha_backward,
+    "kernels/released": released,
+    "kernels/released-backward": released_backward,
+    "kernels/square-tiles": square_tiles,
+    "kernels/square-tiles-backward": square_tiles_backward,
+}
+ALL = sorted(path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md") if "_build" not in path.parts)
+
+
+@cache
+def claimed(page: str) -> tuple[str, ...]:
+    given = [PAGES[page]()] if page in PAGES else []
+    return tuple(claim for claims in (*given, *(kept.get(page, []) for kept in (DEFINED, PUBLISHED, MEASURED))) for claim in claims)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _docs(source_tree: Path) -> None:
+    """The pages are in the source tree alone."""
+
+
+@pytest.mark.parametrize("page", ALL)
+def test_every_number_in_prose_is_computed(page: str) -> None:
+    assert faults(page, prose(page), claimed(page)) == []
+
+
+@pytest.mark.parametrize("page", ALL)
+def test_any_other_number_is_seen(page: str) -> None:
+    """Each number in turn, one more than it is, and one that is new."""
+    text = prose(page)
+    for number in NUMBER.finditer(text):
+        if matters(number[0], page):
+            last = str((int(number[0][-1]) + 1) % 10)
+            assert faults(page, text[: number.end() - 1] + last + text[number.end() :], claimed(page)), number
+    assert faults(page, f"{text} It moves 123 words.", claimed(page))
+
+
+def test_every_page_with_claims_is_there() -> None:
+    assert {*PAGES, *DEFINED, *PUBLISHED, *MEASURED, *DERIVATIONS} <= set(ALL)
