@@ -1,5 +1,7 @@
 """Everything iosim refuses, by name. Each message says what was asked, what was found and what would work."""
 
+from pathlib import Path
+
 
 class IosimError(Exception):
     """The root of every error that iosim raises on purpose."""
@@ -8,7 +10,7 @@ class IosimError(Exception):
         """What a notebook shows instead of a traceback: the message, and the last line that is not iosim's own."""
         import traceback
 
-        here = __file__.removesuffix("errors.py")
+        here = str(Path(__file__).parents[1])
         theirs = [frame for frame in traceback.extract_tb(self.__traceback__) if not frame.filename.startswith(here)]
         where = f"line {theirs[-1].lineno}: {theirs[-1].line}" if theirs and theirs[-1].line else ""
         return [*([where] if where else []), f"{type(self).__name__}: {self}"]

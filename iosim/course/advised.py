@@ -13,8 +13,8 @@ FOLLOWED: tuple[tuple[str, str], ...] = (
     ),
     (r"object has no attribute 'max'", "; the maximum of each row is x.rowmax(), and maximum(x, y) that of two"),
     (r"object has no attribute 'sum'", "; the sum of each row is x.rowsum()"),
-    (r"object has no attribute '(exp|log)'", "; use exp and log of iosim.machine, as in exp(x)"),
-    (r"is on chip: a listing may not look at it", "; instead of np.exp, np.log and np.maximum use exp, log and maximum of iosim.machine"),
+    (r"object has no attribute '(exp|log)'", "; use exp and log of iosim.memory, as in exp(x)"),
+    (r"is on chip: a listing may not look at it", "; instead of np.exp, np.log and np.maximum use exp, log and maximum of iosim.memory"),
     (r"'Hbm' object does not support item assignment", "; to write to HBM: m.store(C[i], value)"),
 )
 """Of an error that says the first, the second is said too."""
@@ -81,5 +81,5 @@ def imports(says: str, kernel: bool) -> str:
     >>> imports("ModuleNotFoundError: No module named 'torch'", kernel=False)
     "ModuleNotFoundError: No module named 'torch'; only numpy and Python's own modules can be imported here"
     """
-    there = "only numpy and iosim.machine" if kernel else "only numpy and Python's own modules"
+    there = "only numpy and iosim.memory" if kernel else "only numpy and Python's own modules"
     return f"{says}; {there} can be imported here" if NO_MODULE.match(says) else says

@@ -33,8 +33,8 @@ UNNAMED = (
 )
 IMPORTS = {
     "function": "Only numpy and Python's own modules can be imported.",
-    "kernel": "Only numpy and iosim.machine can be imported.",
-    "mask": "Only numpy, iosim.machine and Mask of iosim.attention.kernels.masking can be imported.",
+    "kernel": "Only numpy and iosim.memory can be imported.",
+    "mask": "Only numpy and iosim.memory can be imported.",
 }
 
 

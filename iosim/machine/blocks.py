@@ -136,7 +136,7 @@ class OnChip:
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise BadInput(
             f"{self!r} is on chip: a listing may not look at it, branch on it, index it or copy it, but compute with "
-            "+ - * / @ and the functions of iosim.machine; m.let copies, and its numbers leave only through m.store"
+            "+ - * / @ and the functions of iosim.memory; m.let copies, and its numbers leave only through m.store"
         )
 
     __array__ = __bool__ = __len__ = __float__ = __int__ = __getitem__ = __reduce_ex__ = _refuse

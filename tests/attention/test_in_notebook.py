@@ -186,7 +186,7 @@ def test_in_a_real_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     client, make = pytest.importorskip("nbclient", reason="needs the extra notebooks"), pytest.importorskip("nbformat").v4
     pytest.importorskip("ipykernel")
     sources = [
-        "from iosim import *; from iosim import progress; progress.PATIENCE = -1; simulate('flash2', Attention(n=64, d=8))",
+        "from iosim import *; from iosim.core import progress; progress.PATIENCE = -1; simulate('flash2', Attention(n=64, d=8))",
         "found = sweep(Attention(n=64, d=8), ['flash2'], sram=[2048, 4096])",
         "simulate('flash2', Attention(n=64, d=8), sram=3)",
     ]

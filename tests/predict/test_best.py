@@ -15,7 +15,7 @@ from iosim import predict
 from iosim.core.errors import BadInput
 from iosim.core.problem import Attention, Blocks, Options
 from iosim.core.units import Capacity, Unit, capacity
-from iosim.predict import outer_search, plane_search, sides
+from iosim.predict.blocks import outer_search, plane_search, sides
 from iosim.predict.case import case
 from iosim.predict.census.band import Band
 from iosim.predict.census.patterns import Pairs, pattern

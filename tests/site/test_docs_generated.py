@@ -269,7 +269,7 @@ def test_a_listing_is_whole(name: str) -> None:
 def test_a_listing_has_the_function_of_its_kernel_and_all_that_it_calls(docs: Path) -> None:
     from iosim_docs import kernels
 
-    files = [path for path in (docs.parent / "iosim" / "kernels").rglob("*.py") if path.name != "masking.py"]
+    files = [path for path in (docs.parent / "iosim" / "attention" / "kernels").rglob("*.py") if path.name != "masking.py"]
     ours = {name for path in files for name in re.findall(r"^def (\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE)}
     for name, kernel in KERNELS.items():
         shown = "\n".join(
@@ -281,7 +281,7 @@ def test_a_listing_has_the_function_of_its_kernel_and_all_that_it_calls(docs: Pa
         assert kernel.listing.__name__ in defined
         assert set(re.findall(r"(?<![\w.])(\w+)\(", shown)) & ours <= set(defined), name
         assert len(set(defined)) == len(defined)
-        assert all(path.is_relative_to(docs.parent / "iosim" / "kernels") for path in kernels.sources(name))
+        assert all(path.is_relative_to(docs.parent / "iosim" / "attention" / "kernels") for path in kernels.sources(name))
 
 
 # The directives.
@@ -520,7 +520,15 @@ def test_an_output_is_written_anew_where_it_changed_and_only_there(tmp_path: Pat
 
 # Types that load late.
 
-LOADED = ("iosim", "iosim.report", "iosim.attention.run", "iosim.sweep", "iosim.testing", "iosim.predict")
+_ATTENTION = ("report", "run", "sweep", "random_problems")
+LOADED = ("iosim", *(f"iosim.attention.{name}" for name in _ATTENTION), "iosim.predict")
+    "iosim",
+    "iosim.attention.report",
+    "iosim.attention.run",
+    "iosim.attention.sweep",
+    "iosim.attention.random_problems",
+    "iosim.predict",
+)
 ASK = """
 import ast, inspect, json, sys
 from importlib import import_module

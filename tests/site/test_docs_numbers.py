@@ -250,7 +250,7 @@ def machine() -> list[str]:
 
 
 def design() -> list[str]:
-    read = [*(ROOT / "iosim" / "memory").glob("*.py"), *(ROOT / "iosim" / "kernels").glob("*.py")]
+    read = [*(ROOT / "iosim" / "machine").glob("*.py"), *(ROOT / "iosim" / "attention" / "kernels").glob("*.py")]
     about = round(sum(len(path.read_text(encoding="utf-8").splitlines()) for path in read), -2)
     sizes = f"(`KB MB GB` powers of {capacity('1KB').amount}, `KiB MiB GiB` powers of {capacity('1KiB').amount})"
     return [*machine(), f"listings, about {about:,} lines", f"nothing in those {about:,} lines imports them", sizes]

@@ -7,7 +7,15 @@ import inspect
 from importlib import import_module
 from types import ModuleType
 
-MODULES = ("iosim", "iosim.report", "iosim.attention.run", "iosim.sweep", "iosim.testing", "iosim.predict")
+_ATTENTION = ("report", "run", "sweep", "random_problems")
+MODULES = ("iosim", *(f"iosim.attention.{name}" for name in _ATTENTION), "iosim.predict")
+    "iosim",
+    "iosim.attention.report",
+    "iosim.attention.run",
+    "iosim.attention.sweep",
+    "iosim.attention.random_problems",
+    "iosim.predict",
+)
 
 
 def load() -> None:

@@ -14,7 +14,7 @@ PARTS: Mapping[str, tuple[PartName, ...]] = {"function": ("values",), "kernel": 
 """What gets a point, by the kind of the exercise."""
 
 _HOW = """Write the answer into the cell below, with everything that it needs; the cells after it check it, as does, in any cell,
-`iosim.course.check({function})`. For a hint, type `!iosim exercise hint {name}` into a cell."""
+`iosim.exercises.check({function})`. For a hint, type `!iosim exercise hint {name}` into a cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def left(exercise: Exercise) -> str:
 def assertion(exercise: Exercise, part: PartName) -> str:
     """Lines that check the function of this name and fail, with the whole verdict, unless ``part`` earns its point."""
     return "\n".join([
-        "from iosim.course import check",
+        "from iosim.exercises import check",
         f'shown = check({exercise.function}, "{exercise.name}")',
         "earned = [part.name for part in shown.verdict.parts if part.passed and shown.verdict.score]",
         f'assert "{part}" in earned, shown',
