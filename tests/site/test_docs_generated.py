@@ -522,13 +522,6 @@ def test_an_output_is_written_anew_where_it_changed_and_only_there(tmp_path: Pat
 
 _ATTENTION = ("report", "run", "sweep", "random_problems")
 LOADED = ("iosim", *(f"iosim.attention.{name}" for name in _ATTENTION), "iosim.predict")
-    "iosim",
-    "iosim.attention.report",
-    "iosim.attention.run",
-    "iosim.attention.sweep",
-    "iosim.attention.random_problems",
-    "iosim.predict",
-)
 ASK = """
 import ast, inspect, json, sys
 from importlib import import_module

@@ -9,13 +9,6 @@ from types import ModuleType
 
 _ATTENTION = ("report", "run", "sweep", "random_problems")
 MODULES = ("iosim", *(f"iosim.attention.{name}" for name in _ATTENTION), "iosim.predict")
-    "iosim",
-    "iosim.attention.report",
-    "iosim.attention.run",
-    "iosim.attention.sweep",
-    "iosim.attention.random_problems",
-    "iosim.predict",
-)
 
 
 def load() -> None:
