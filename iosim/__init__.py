@@ -14,7 +14,8 @@ from iosim.attention.sweep import sweep
 from iosim.attention.trace import trace
 from iosim.core.errors import BadInput, IosimError, SramOverflow
 from iosim.core.masks import BlockMask
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 from iosim.core.units import Capacity, capacity
 from iosim.machine import Machine
 

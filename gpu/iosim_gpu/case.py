@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from iosim import predict
 from iosim.core.errors import BadInput
 from iosim.core.masks import BlockMask
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 from iosim.core.units import whole
 from iosim_gpu.tiling import Tiling
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from iosim.attention.catalogue import FORWARD, KERNELS, kernel
+from iosim.attention.catalogue import FORWARD, KERNELS, Named, kernel
 from iosim.attention.plan import BlockChoice, Given, make_plan
 from iosim.attention.report import Report
 from iosim.attention.run import report
 from iosim.core.errors import BadInput, SramOverflow
+from iosim.core.options import Value
 from iosim.core.problem import Attention
 from iosim.core.tables import Cell, described, html, table
 from iosim.core.units import Capacity
@@ -56,19 +57,19 @@ class Comparison:
 
 
 def _row(made: Report) -> list[Cell]:
-    predicted = sum(moved.reads + moved.writes for moved in made.predicted.values())
-    room = [made.peak_sram, made.overflow]
-    return [made.kernel, str(made.blocks), made.total, predicted, made.lower_bound, made.total / made.lower_bound, *room, made.max_error]
+    predicted = sum(moved.reads + moved.writes for moved in made.predicted.values()) if made.predicted else None
+    ratio = None if made.lower_bound is None else made.total / made.lower_bound
+    return [made.kernel, str(made.blocks), made.total, predicted, made.lower_bound, ratio, made.peak_sram, made.overflow, made.max_error]
 
 
 def compare(
     problem: Attention,
-    kernels: Sequence[str] = FORWARD,
+    kernels: Sequence[Named] = FORWARD,
     *,
     sram: Capacity | int | str = "100KiB",
     blocks: BlockChoice = "fit",
     execute: bool | None = None,
-    **options: str | bool | None,
+    **options: Value | None,
 ) -> Comparison:
     """Run every kernel of ``kernels`` on ``problem``; an option applies to the kernels that have it.
 
@@ -86,22 +87,24 @@ def compare(
         except (SramOverflow, BadInput) as error:
             if len(kernels) == 1:
                 raise
-            refused[name] = str(error)
+            refused[kernel(name).name] = str(error)
     if not reports:
         raise BadInput("; ".join(f"{name}: {why}" for name, why in refused.items()))
     return Comparison(tuple(reports), refused)
 
 
-def options_of(name: str, options: Given) -> Given:
+def options_of(name: Named, options: Given) -> Given:
     """Those of ``options`` that the kernel ``name`` has."""
-    return {option: value for option, value in options.items() if option in kernel(name).options}
+    return {option: value for option, value in options.items() if option in kernel(name).has}
 
 
-def check_some_have(kernels: Sequence[str], options: Given) -> None:
+def check_some_have(kernels: Sequence[Named], options: Given) -> None:
     """Raise :class:`BadInput` for an option that none of the ``kernels`` has, and where there are none."""
     if not kernels:
         raise BadInput(f"no kernel was named; name at least one of {', '.join(KERNELS)}")
-    known = {option for name in kernels for option in kernel(name).options}
+    known = {option for name in kernels for option in kernel(name).has}
     for option, value in options.items():
         if value is not None and option not in known:
-            raise BadInput(f"none of {', '.join(kernels)} has an option {option!r}; they have: {', '.join(sorted(known))}")
+            raise BadInput(
+                f"none of {', '.join(map(str, map(kernel, kernels)))} has an option {option!r}; they have: {', '.join(sorted(known))}"
+            )

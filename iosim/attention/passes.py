@@ -8,8 +8,9 @@ from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from iosim.attention.catalogue import BACKWARD, kernel
+from iosim.attention.catalogue import Named, kernel
 from iosim.attention.compare import check_some_have, options_of
+from iosim.attention.declaration import Kernel
 from iosim.attention.plan import BlockChoice, Given, Overflow, Plan, make_plan
 from iosim.attention.report import Report, binding
 from iosim.attention.run import report
@@ -17,7 +18,7 @@ from iosim.core.counts import Flops
 from iosim.core.errors import BadInput
 from iosim.core.hardware import Device
 from iosim.core.hardware import device as find
-from iosim.core.masks import patterns
+from iosim.core.options import Value
 from iosim.core.problem import Attention
 from iosim.core.tables import Cell, table
 from iosim.core.units import Capacity
@@ -27,16 +28,19 @@ PASSES: tuple[Pass, ...] = ("forward", "backward", "both")
 SHARED = ("kernel", "n", "nk", "d", "dv", "batch", "heads", "kv_heads", "dtype", "dropout", "sram", "sram_unit")
 
 
-def kernels_of(name: str, asked: Pass | None) -> tuple[str, ...]:
+def kernels_of(name: Named, asked: Pass | None) -> tuple[Kernel, ...]:
     """The kernels of a pass of ``name``, forward before backward, or itself; raises :class:`BadInput` for a pass that it does not have."""
+    own = kernel(name)
     if asked is None:
-        return (kernel(name).name,)
+        return (own,)
     if asked not in PASSES:
         raise BadInput(f"pass must be {', '.join(PASSES[:-1])} or {PASSES[-1]}, not {asked!r}")
-    if kernel(name).forward is not None and asked != "backward":
-        raise BadInput(f"{name} is a backward pass and has no other; ask for --pass {asked} of {kernel(name).forward}")
-    backward = BACKWARD.get(name, name)
-    return {"forward": (name,), "backward": (backward,), "both": (name, backward)}[asked]
+    if own.forward is not None and asked != "backward":
+        raise BadInput(f"{own} is a backward pass and has no other; ask for --pass {asked} of {own.forward}")
+    if own.forward is None and own.backward is None and asked != "forward":
+        raise BadInput(f"{own} has no backward pass; ask for --pass forward")
+    backward = own if own.backward is None else kernel(own.backward)
+    return {"forward": (own,), "backward": (backward,), "both": (own, backward)}[asked]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -124,7 +128,7 @@ def _row(name: str, made: Report | Passes, seconds: float | None) -> list[Cell]:
 
 
 def plans(
-    name: str,
+    name: Named,
     problem: Attention,
     sram: Capacity | int | str,
     blocks: BlockChoice,
@@ -134,19 +138,18 @@ def plans(
 ) -> tuple[Plan, ...]:
     """A plan for every kernel of the pass; an option applies to those that have it.
 
-    Where ``block-sparse`` brings its own mask, its blocks are those that the backward pass, which needs more room, would choose.
+    Where the kernel brings its own mask, its blocks are those that the backward pass, which needs more room, would choose.
     """
-    names = kernels_of(name, asked)
+    names, brings = kernels_of(name, asked), kernel(name).brings
     check_some_have(names, given)
-    if name == "block-sparse" and asked != "forward" and problem.block_mask is None:
-        cut = make_plan(names[-1], problem, sram, blocks, overflow, options_of(names[-1], given)).blocks
-        problem = replace(problem, block_mask=patterns.butterfly(problem.n, problem.nk, cut.rows, cut.cols))
-        blocks = cut
+    if brings is not None and asked != "forward" and problem.block_mask is None:
+        blocks = make_plan(names[-1], problem, sram, blocks, overflow, options_of(names[-1], given)).blocks
+        problem = replace(problem, block_mask=brings(problem, blocks))
     return tuple(make_plan(one, problem, sram, blocks, overflow, options_of(one, given)) for one in names)
 
 
 def both(
-    name: str,
+    name: Named,
     problem: Attention,
     *,
     sram: Capacity | int | str | None = None,
@@ -156,7 +159,7 @@ def both(
     inputs: Sequence[ArrayLike] | None = None,
     seed: int = 0,
     device: Device | str | None = None,
-    **options: str | bool | None,
+    **options: Value | None,
 ) -> Passes:
     """Run a forward kernel and its backward pass on one problem; an option applies to the kernels that have it.
 

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from iosim.attention.catalogue import KERNELS
-from iosim.core.errors import MissingExtra
+from iosim.attention.catalogue import Named, kernel
+from iosim.core.errors import BadInput, MissingExtra
 from iosim.core.masks.block import BlockMask
-from iosim.core.problem import CHOICES, Attention, Blocks, Options
+from iosim.core.options import Option, Value
+from iosim.core.problem import Attention, Blocks
+from iosim.core.units import Capacity
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -20,7 +22,7 @@ class Case(NamedTuple):
 
     problem: Attention
     blocks: Blocks
-    options: dict[str, str | bool | None]
+    options: dict[str, Value | None]
 
 
 RULES = (
@@ -37,7 +39,7 @@ RULES = (
 )
 
 
-def random_case(rng: np.random.Generator, kernel: str = "flash2", *, most: int = 96, widest: int = 40, dtype: str = "float32") -> Case:
+def random_case(rng: np.random.Generator, kernel: Named = "flash2", *, most: int = 96, widest: int = 40, dtype: str = "float32") -> Case:
     """A random ragged problem: n and nk in 1..``most``, d and dv in 1..``widest``, blocks up to ``most`` but at most 16 half of the time.
 
     Every rule of who may attend occurs, rows that attend to nothing among them, and every option of ``kernel``.
@@ -48,7 +50,7 @@ def random_case(rng: np.random.Generator, kernel: str = "flash2", *, most: int =
     return build_case(rng, kernel, (n, nk, d, dv), blocks, RULES[rng.integers(len(RULES))], dtype)
 
 
-def build_case(rng: np.random.Generator, kernel: str, sizes: tuple[int, int, int, int], blocks: Blocks, rule: str, dtype: str) -> Case:
+def build_case(rng: np.random.Generator, asked: Named, sizes: tuple[int, int, int, int], blocks: Blocks, rule: str, dtype: str) -> Case:
     """The case of these sizes, blocks and rule, everything else drawn from ``rng``."""
     n, nk, d, dv = sizes
     rules: dict[str, Any] = {"causal": "causal" in rule}
@@ -62,25 +64,30 @@ def build_case(rng: np.random.Generator, kernel: str, sizes: tuple[int, int, int
     scale = [None, 0.0, 1.0, -0.3][rng.integers(4)]
     rules |= {"dropout": float(rng.choice([0.1, 0.5])), "dropout_seed": int(rng.integers(2**63))} if rng.random() < 0.3 else {}
     problem = Attention(n, d, nk=nk, dv=dv, dtype=dtype, scale=scale, **rules)
-    return Case(problem, blocks, random_options(rng, kernel))
+    return Case(problem, blocks, random_options(rng, asked))
 
 
-def random_options(rng: np.random.Generator, kernel: str) -> dict[str, str | bool | None]:
-    """Random values for every option that ``kernel`` has."""
-    choices = {"skip": (True, True, False), "skip_empty": (False, True), "pack": (False, True)} | CHOICES
-    options: dict[str, str | bool | None] = {}
-    for name in KERNELS[kernel].options:
-        if (kernel, name) != ("block-sparse", "skip"):
-            options[name] = choices[name][int(rng.integers(len(choices[name])))]
-    if options.get("accumulator") == "float32" and "first_pass" in options:
-        options["first_pass"] = "create"
-    if options.get("dq_pass") == "own":
-        options["accumulator"] = "storage"
-    Options(**options)  # type: ignore[arg-type]  # checked here
-    return options
+def random_options(rng: np.random.Generator, asked: Named) -> dict[str, Value | None]:
+    """Random values for every option that the kernel has."""
+    own = kernel(asked)
+    for _ in range(100):
+        options: dict[str, Value | None] = {option.name: _drawn(rng, option) for option in own.options}
+        if own.brings is not None:
+            options.pop("skip", None)  # without it nothing is left of the mask
+        try:
+            own.settle(Attention(1, 1), Capacity(1), {name: value for name, value in options.items() if value is not None})
+        except BadInput:
+            continue
+        return options
+    raise BadInput(f"no options of {own} were found that do not contradict one another")
 
 
-def cases(kernel: str = "flash2", *, most: int = 96, widest: int = 40, dtype: str = "float32") -> SearchStrategy[Case]:
+def _drawn(rng: np.random.Generator, option: Option) -> Value:
+    choices = option.choices or (1, 2, 3, 5)
+    return choices[int(rng.integers(len(choices)))]
+
+
+def cases(kernel: Named = "flash2", *, most: int = 96, widest: int = 40, dtype: str = "float32") -> SearchStrategy[Case]:
     """A Hypothesis strategy of the cases of :func:`random_case`; its sizes, blocks and rule shrink. Needs the package hypothesis."""
     try:
         from hypothesis import strategies as st

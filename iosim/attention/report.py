@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.attention.catalogue import kernel
 from iosim.attention.plan import Plan
 from iosim.core.counts import Counts, Flops, Traffic
 from iosim.core.problem import Attention, Blocks
@@ -56,12 +55,12 @@ class Report:
     @property
     def kernel(self) -> str:
         """The kernel's name."""
-        return self.plan.kernel
+        return self.plan.kernel.name
 
     @property
     def pass_(self) -> str:
         """forward or backward."""
-        return "forward" if kernel(self.kernel).forward is None else "backward"
+        return self.plan.kernel.pass_
 
     @property
     def problem(self) -> Attention:
@@ -134,19 +133,19 @@ class Report:
         return sum(array.writes * array.itemsize for array in self.arrays.values())
 
     @property
-    def floor(self) -> Bound:
-        """The largest of ``floors``, of one head."""
-        return max(self.floors, key=lambda bound: bound.words)
+    def floor(self) -> Bound | None:
+        """The largest of ``floors``, of one head; None for a kernel that computes no attention."""
+        return max(self.floors, key=lambda bound: bound.words, default=None)
 
     @property
-    def lower_bound(self) -> int:
-        """Words that no schedule of this pass can do without in an SRAM like the one really used."""
-        return self.floor.words * self.problem.instances
+    def lower_bound(self) -> int | None:
+        """A lower bound on the words that any schedule of this pass must move in an SRAM like the one really used."""
+        return None if self.floor is None else self.floor.words * self.problem.instances
 
     @property
-    def compulsory(self) -> int:
+    def compulsory(self) -> int | None:
         """Words that must move in an SRAM of any size: every input that is used in, every output out."""
-        return self.floors[0].words * self.problem.instances
+        return self.floors[0].words * self.problem.instances if self.floors else None
 
     @property
     def bytes(self) -> int:
@@ -156,10 +155,8 @@ class Report:
     @property
     def grid(self) -> int | None:
         """How many thread blocks a GPU is asked to run; None for a sequence of many kernels."""
-        p, kind = self.problem, kernel(self.kernel).grid
-        packed = p.group if self.plan.options.pack else 1
-        tiles = {"heads": 1, "queries": -(-p.n * packed // self.blocks.rows), "keys": -(-p.nk // self.blocks.cols)}
-        return None if kind is None else p.batch * p.heads // packed * tiles[kind]
+        grid = self.plan.kernel.grid
+        return None if grid is None else grid(self.plan)
 
     @property
     def time(self) -> Time | None:
@@ -246,9 +243,10 @@ class Report:
             "peak_sram": self.peak_sram, "peak_hbm": self.peak_hbm, "overflow": self.overflow,
             "max_error": self.max_error, "error_bound": self.error_bound, "errors": dict(self.errors), "error_bounds": dict(self.bounds),
             "max_lse_error": self.max_lse_error, "lse_error_bound": self.lse_error_bound,
-            "predicted_reads": sum(m.reads for m in moved), "predicted_writes": sum(m.writes for m in moved),
+            "predicted_reads": sum(m.reads for m in moved) if moved else None,
+            "predicted_writes": sum(m.writes for m in moved) if moved else None,
             "predicted_peak_sram": self.plan.predicted_peak(), "compulsory": self.compulsory, "lower_bound": self.lower_bound,
-            "lower_bound_name": self.floor.name, "agreed": dict(self.agreed), "notes": list(self.notes), **self._timing(),
+            "lower_bound_name": self.floor and self.floor.name, "agreed": dict(self.agreed), "notes": list(self.notes), **self._timing(),
         }  # fmt: skip
 
     def _timing(self) -> dict[str, object]:
@@ -274,11 +272,13 @@ class Report:
     def _rows(self) -> list[list[Cell]]:
         rows: list[list[Cell]] = []
         for name, array in self.arrays.items():
-            moved = self.predicted[name]
-            rows.append([name, array.reads, array.writes, moved.reads + moved.writes, (array.reads + array.writes) * array.itemsize])
+            moved = self.predicted.get(name)
+            words = None if moved is None else moved.reads + moved.writes
+            rows.append([name, array.reads, array.writes, words, (array.reads + array.writes) * array.itemsize])
             if array.init_writes:
-                rows.append(["  of which init", None, array.init_writes, moved.init_writes, array.init_writes * array.itemsize])
-        moved_in_all = sum(m.reads + m.writes for m in self.predicted.values())
+                init = None if moved is None else moved.init_writes
+                rows.append(["  of which init", None, array.init_writes, init, array.init_writes * array.itemsize])
+        moved_in_all = sum(m.reads + m.writes for m in self.predicted.values()) if self.predicted else None
         return [*rows, ["total", self.reads, self.writes, moved_in_all, self.bytes]]
 
     def _footer(self) -> list[str]:
@@ -297,6 +297,8 @@ class Report:
         return [f"            {self.grid:,} {many} on {self.device.sms} SMs, one an SM at a time"]
 
     def _against_bound(self) -> str:
+        if self.lower_bound is None:
+            return ""
         if self.lower_bound == self.compulsory:
             return f", {self.total / self.lower_bound:.2f} times the {self.lower_bound:,} that must move"
         where = "in the SRAM that it takes" if self.overflow else "in this SRAM"

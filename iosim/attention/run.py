@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from iosim import predict
-from iosim.attention.arrays import SUMMED
-from iosim.attention.catalogue import kernel
+from iosim.attention.catalogue import Named
 from iosim.attention.inputs import heads_of, random_inputs
 from iosim.attention.plan import BlockChoice, Overflow, Plan, make_plan
 from iosim.attention.report import Report
 from iosim.core.counts import Counts
+from iosim.core.errors import BadInput, MissingExtra
+from iosim.core.options import Value
 from iosim.core.problem import Attention
 from iosim.core.units import Capacity
 
@@ -28,7 +29,7 @@ REPLAY_UP_TO = 20_000
 
 
 def simulate(
-    name: str,
+    name: Named,
     problem: Attention,
     *,
     sram: Capacity | int | str = "100KiB",
@@ -40,7 +41,7 @@ def simulate(
     replay: bool | None = None,
     check: int = 0,
     registers: int | None = None,
-    **options: str | bool | None,
+    **options: Value | None,
 ) -> Report:
     """Run one kernel on one problem and return its :class:`Report`.
 
@@ -50,6 +51,8 @@ def simulate(
     of which are executed; None draws one head at random from ``seed``. ``replay``: recount the run's event trace independently; None does
     so up to 20,000 tiles. ``check``: count that many other tiles of each kind too, and compare. ``registers`` caps the unnamed words that
     live at once. ``options``: the fields of :class:`Options` that the kernel has, as keywords: ``first_pass="create"``.
+
+    ``name``: a kernel, or a listing of your own: a function, or "FILE.py:FUNCTION".
 
     Raises :class:`BadInput`, and :class:`SramOverflow` where a value finds no room.
 
@@ -73,7 +76,7 @@ def report(
     device: Device | None = None,
 ) -> Report:
     """Count the plan, execute and replay it as asked (see :func:`simulate`), and set the results side by side."""
-    problem, backward = plan.problem, kernel(plan.kernel).forward is not None
+    backward = plan.kernel.forward is not None
     heads = None if inputs is None else heads_of(plan.problem, inputs, gradient=backward)
     counts = plan.count(check=check, registers=registers)
     run = None
@@ -82,15 +85,18 @@ def report(
         from iosim.attention import judge
 
         run = judge.execute(plan, heads or [random_inputs(plan.problem, seed, gradient=backward)], registers=registers)
-    predicted = predict.predict(plan.kernel, plan.problem, plan.blocks, plan.options)
+    predicted, road = closed_form(plan)
     agreed = {} if run is None else {"executed": run.counts == counts}
-    agreed["predicted"] = _words(counts) == {name: (m.reads, m.writes, m.init_writes) for name, m in predicted.items()}
-    agreed["predicted"] &= counts.peak_sram == plan.predicted_peak()
+    if predicted:
+        agreed[road] = _words(counts) == {name: (m.reads, m.writes, m.init_writes) for name, m in predicted.items()}
+        agreed[road] &= plan.formula is None or counts.peak_sram == plan.predicted_peak()
     if _small(plan) if replay is None else replay:
         from iosim.attention import judge
 
         agreed["replayed"] = judge.replayed_equal(plan, counts)
     notes = [] if run or execute is False else [f"counted, not executed: n or nk is above {EXECUTE_UP_TO}"]
+    if not predicted:
+        notes.append(road)
     if run and replay is None and "replayed" not in agreed:
         notes.append(f"not replayed: there are more than {REPLAY_UP_TO:,} tiles or rows")
     return Report(
@@ -100,13 +106,30 @@ def report(
         floors=floors(plan, counts.peak_sram),
         agreed=agreed,
         notes=(*plan.notes, *notes),
-        values={}
-        if run is None
-        else {name: in_layout_of(inputs, problem, name, [one[name] for one in run.found]) for name in run.found[0]},
+        values={} if run is None else {name: in_layout_of(inputs, plan, name, [one[name] for one in run.found]) for name in run.found[0]},
         errors={} if run is None else run.errors(),
         bounds={} if run is None else run.bounds(),
         device=device,
     )
+
+
+def closed_form(plan: Plan) -> tuple[dict[str, predict.Moved], str]:
+    """The words of each array in closed form, and the road to them: predicted by hand, or derived by running the listing with symbols.
+
+    Where there is neither, no words, and why.
+    """
+    if plan.formula is not None:
+        return predict.predict(plan.formula, plan.problem, plan.blocks, plan.options), "predicted"
+    if plan.problem.masked or plan.problem.group > 1:
+        return {}, "no closed form: one is derived for problems without a mask and without shared KV heads alone"
+    try:
+        from iosim.attention.symbolic import derived
+    except MissingExtra as error:
+        return {}, f"no closed form: {error}"
+    try:
+        return derived(plan), "derived"
+    except BadInput as error:
+        return {}, f"no closed form could be derived: {error}"
 
 
 def floors(plan: Plan, peak: int) -> tuple[Bound, ...]:
@@ -117,18 +140,19 @@ def floors(plan: Plan, peak: int) -> tuple[Bound, ...]:
     from iosim.predict.bounds import backward_bounds, bounds  # what nothing needs before there is a run
 
     used = Capacity(max(plan.sram.amount, peak), plan.sram.unit).words(plan.problem.itemsize)
-    known = bounds if kernel(plan.kernel).forward is None else backward_bounds
+    if plan.kernel.computes is None:
+        return ()
+    known = bounds if plan.kernel.forward is None else backward_bounds
     return known(plan.problem, max(used, 1))
 
 
-def in_layout_of(
-    inputs: Sequence[ArrayLike] | None, problem: Attention, name: str, heads: list[NDArray[np.generic]]
-) -> NDArray[np.generic]:
+def in_layout_of(inputs: Sequence[ArrayLike] | None, plan: Plan, name: str, heads: list[NDArray[np.generic]]) -> NDArray[np.generic]:
     """One array for all heads: (B, H, ...) where the inputs have four dimensions, else that of the first KV head and its group."""
     if inputs is None or np.ndim(inputs[0]) == 2:
         return heads[0]
-    inner = heads[0].shape[1:] if problem.group > 1 and name not in SUMMED else heads[0].shape
-    return np.stack(heads).reshape(problem.batch, -1, *inner)
+    summed = any(array.name == name and array.per_kv_head for array in plan.kernel.arrays)
+    inner = heads[0].shape[1:] if plan.problem.group > 1 and not summed else heads[0].shape
+    return np.stack(heads).reshape(plan.problem.batch, -1, *inner)
 
 
 def _small(plan: Plan) -> bool:

@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iosim.attention.catalogue import FORWARD, kernel
+from iosim.attention.catalogue import FORWARD, Named, kernel
 from iosim.attention.compare import check_some_have, options_of
+from iosim.attention.declaration import Kernel
 from iosim.attention.plan import BlockChoice, Given, Overflow, make_plan
 from iosim.attention.run import report
 from iosim.core.errors import BadInput, SramOverflow
+from iosim.core.options import Value
 from iosim.core.problem import Attention
 from iosim.core.progress import bar
 from iosim.core.units import Capacity, capacity
@@ -19,12 +21,12 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 Record = dict[str, object]
-Point = tuple[str, Attention, Capacity, BlockChoice, Overflow | None, Given]
+Point = tuple[Named, Attention, Capacity, BlockChoice, Overflow | None, Given]
 
 
 def sweep(
     problem: Attention,
-    kernels: Sequence[str] = FORWARD,
+    kernels: Sequence[Named] = FORWARD,
     *,
     n: Sequence[int] | None = None,
     sram: Sequence[Capacity | int | str] | Capacity | int | str = "100KiB",
@@ -32,7 +34,7 @@ def sweep(
     overflow: Overflow | None = None,
     executor: Executor | None = None,
     progress: Callable[[int, int], object] | None = None,
-    **options: str | bool | None,
+    **options: Value | None,
 ) -> list[Record]:
     """One record for every kernel and every point of ``n`` and ``sram``, counted (not executed), kernels innermost.
 
@@ -80,9 +82,10 @@ def least(records: Sequence[Record]) -> int | None:
     return min(known.values(), default=None)
 
 
-def least_of(kernels: Sequence[str]) -> str:
-    """What :func:`least` is called for these ``kernels``: beside others, block-sparse attention may lie below it."""
-    return "lower bound for all pairs" if "block-sparse" in kernels and len(set(kernels)) > 1 else "lower bound"
+def least_of(kernels: Sequence[Named]) -> str:
+    """What :func:`least` is called for these ``kernels``: beside others, one that brings a mask may lie below it."""
+    brought = [kernel(name).brings is not None for name in kernels]
+    return "lower bound for all pairs" if any(brought) and len(brought) > 1 else "lower bound"
 
 
 def resized(problem: Attention, n: int) -> Attention:
@@ -97,19 +100,18 @@ def resized(problem: Attention, n: int) -> Attention:
 def count_point(point: Point) -> Record:
     """Count one point; picklable, so that any executor can run it."""
     name, problem, size, blocks, overflow, options = point
-    kernel(name)
+    own = kernel(name)
     try:
-        made = report(make_plan(name, problem, size, blocks, overflow, options), execute=False, replay=False)
+        made = report(make_plan(own, problem, size, blocks, overflow, options), execute=False, replay=False)
     except (SramOverflow, BadInput) as error:
-        return _unfit(name, problem, size, str(error))
+        return _unfit(own, problem, size, str(error))
     return {**made.record(), "error": None}
 
 
-def _unfit(name: str, problem: Attention, size: Capacity, why: str) -> Record:
+def _unfit(own: Kernel, problem: Attention, size: Capacity, why: str) -> Record:
     p = problem
     known = {field: getattr(p, field) for field in ("n", "nk", "d", "dv", "batch", "heads", "kv_heads", "dtype", "dropout")}
-    which = "forward" if kernel(name).forward is None else "backward"
-    asked: Record = {"kernel": name, **known, "pass": which, "sram": size.amount, "sram_unit": size.unit}
+    asked: Record = {"kernel": own.name, **known, "pass": own.pass_, "sram": size.amount, "sram_unit": size.unit}
     missing = (
         "block_rows", "block_cols", "reads", "writes", "total", "read_bytes", "write_bytes", "total_bytes", "arrays", "flops",
         "peak_sram", "peak_hbm", "overflow", "max_error", "error_bound", "errors", "error_bounds", "max_lse_error", "lse_error_bound",

@@ -13,6 +13,7 @@ from iosim.attention.plan import make_plan
 from iosim.cli.gpu_options import SHAPING, GpuGiven
 from iosim.core.errors import BadInput
 from iosim.core.masks import patterns
+from iosim.core.options import Value
 from iosim.core.problem import Blocks
 from iosim.core.units import Capacity
 from iosim_gpu import defaults
@@ -63,8 +64,8 @@ def model_differs(case: Case) -> str | None:
 
     The mask's own arrays are the CUDA kernel's alone: the listing knows its tiles without reading them.
     """
-    own: dict[str, str | bool | None] = {"softmax": case.options.softmax, "dq_pass": case.dq_pass}
-    given = {name: value for name, value in own.items() if name in LISTINGS[case.kernel].options}
+    own: dict[str, Value | None] = {"softmax": case.options.softmax, "dq_pass": case.dq_pass}
+    given = {name: value for name, value in own.items() if name in LISTINGS[case.kernel].has}
     counts = make_plan(case.kernel, case.problem, AMPLE, case.blocks, "record", given).count()
     counted = {name: (array.reads * case.instances, array.writes * case.instances) for name, array in counts.arrays.items()}
     predicted = {name: (words.reads, words.writes) for name, words in case.predicted().items() if name not in MASK_ARRAYS}

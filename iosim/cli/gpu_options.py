@@ -10,7 +10,8 @@ import click
 from iosim.cli import reading
 from iosim.cli.options import OPTIONS, Given
 from iosim.core.errors import BadInput
-from iosim.core.problem import CHOICES, Blocks
+from iosim.core.options import DQ_PASS
+from iosim.core.problem import Blocks
 from iosim_gpu.case import KERNELS
 from iosim_gpu.compiling import ARCHES
 from iosim_gpu.worker import METERS
@@ -73,7 +74,7 @@ GPU_OPTIONS = {
     **{name: OPTIONS[name] for name in ("nk", "batch", "heads", "causal", "block_mask", "json", "csv")},
     "seed": click.option("--seed", metavar="SEED", default="0", callback=reading.given(reading.seed), help="Seed of the random inputs."),
     "dq_pass": click.option(
-        "--dq-pass", type=click.Choice(CHOICES["dq_pass"]),
+        "--dq-pass", type=click.Choice([str(one) for one in DQ_PASS.choices]),
         help="flash2-backward: dQ accumulated in HBM, or made by a pass of its own; both, one after the other, where not given.",
     ),
     "own_n": click.option("--n", "own_n", metavar="ROWS", callback=reading.given(reading.rows), help="Query rows N."),

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypedDict, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from iosim.attention.catalogue import FORWARD, KERNELS
+from iosim.attention.catalogue import FORWARD, KERNELS, kernel
+from iosim.attention.declaration import Kernel
 from iosim.attention.passes import PASSES, Pass
 from iosim.attention.plan import BlockChoice, Overflow
 from iosim.cli import reading
 from iosim.core import dtypes
 from iosim.core.errors import BadInput
 from iosim.core.hardware import Device
-from iosim.core.problem import CHOICES
+from iosim.core.options import OPTIONS as KNOWN
+from iosim.core.options import Option, Value
 from iosim.core.units import Capacity
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -43,21 +45,13 @@ class Given(TypedDict, total=False):
     over: str | None
     lengths: tuple[int, ...] | None
     sizes: tuple[Capacity, ...] | None
-    kernels: tuple[str, ...]
+    kernels: tuple[Kernel, ...]
     sram: Capacity
     device: Device | None
     blocks: BlockChoice
     overflow: Overflow | None
     no_execute: bool
-    first_pass: str | None
-    reuse: str | None
-    softmax: str | None
-    skip_empty: bool
-    no_skip: bool
-    accumulator: str | None
-    dq_pass: str | None
-    depth: str | None
-    pack: bool
+    variants: dict[str, Value]
     json: bool
     csv: bool
     plot: str | None
@@ -151,37 +145,6 @@ OPTIONS = {
         "--overflow", type=click.Choice(("error", "record")), help="Stop where M is exceeded, or go on and record it."
     ),
     "no_execute": click.option("--no-execute", is_flag=True, help="Count only; compute no values."),
-    "first_pass": click.option(
-        "--first-pass",
-        type=click.Choice(CHOICES["first_pass"]),
-        help="flash, block-sparse, flash-backward: what waits in HBM is read from it at first, or made on chip.",
-    ),
-    "reuse": click.option(
-        "--reuse",
-        type=click.Choice(CHOICES["reuse"]),
-        help="standard and the like: K and V again for each query tile, or kept whole on chip.",
-    ),
-    "softmax": click.option(
-        "--softmax",
-        type=click.Choice(CHOICES["softmax"]),
-        help="standard, forward and backward: whole rows of S on chip, or tiles read twice.",
-    ),
-    "skip_empty": click.option("--skip-empty", is_flag=True, help="block-sparse: leave out K and V of empty columns."),
-    "no_skip": click.option("--no-skip", is_flag=True, help="Visit tiles in which no pair may attend, too."),
-    "accumulator": click.option(
-        "--accumulator",
-        type=click.Choice(CHOICES["accumulator"]),
-        help="What O or dQ is rounded to while it waits in HBM: the type of the inputs, or float32 in an array of its own.",
-    ),
-    "dq_pass": click.option(
-        "--dq-pass", type=click.Choice(CHOICES["dq_pass"]), help="flash2-backward: dQ accumulated in HBM, or made by a pass of its own."
-    ),
-    "depth": click.option(
-        "--depth",
-        type=click.Choice(CHOICES["depth"]),
-        help="square-tiles, forward and backward: products meet square tiles of their factors, or single columns and rows.",
-    ),
-    "pack": click.option("--pack", is_flag=True, help="One loop over the queries of all heads that share a K and V."),
     "json": click.option("--json", is_flag=True, help="One JSON document with exact integers."),
     "csv": click.option("--csv", is_flag=True, help="The rows as CSV."),
     "plot": click.option("--plot", metavar="FILE", callback=reading.given(reading.plot), help="Also draw to FILE: .png, .svg or .pdf."),
@@ -193,6 +156,25 @@ OPTIONS = {
     ),
 }
 
+
+class Variant(click.Option):
+    """An option of listings, as opposed to one of the command."""
+
+
+def variant(option: Option, kernels: Iterable[Kernel]) -> Callable[[F], F]:
+    """An option of listings on the command line; its help says which of ``kernels`` have it."""
+    who = ", ".join(one.name for one in kernels if option.name in one.has)
+    told = f"{who}: {option.help}."
+    if isinstance(option.default, bool):
+        return click.option(option.flag, option.name, cls=Variant, is_flag=True, flag_value=not option.default, default=None, help=told)
+    if isinstance(option.default, str):
+        return click.option(option.flag, option.name, cls=Variant, type=click.Choice([str(one) for one in option.choices]), help=told)
+    return click.option(option.flag, option.name, cls=Variant, metavar="COUNT", callback=reading.given(reading.whole), help=told)
+
+
+VARIANTS = tuple(dict.fromkeys([*KNOWN, *(option.name for one in KERNELS.values() for option in one.options)]))
+OWN = {option.name: option for one in KERNELS.values() for option in one.options}
+OPTIONS |= {name: variant(OWN[name], KERNELS.values()) for name in VARIANTS}
 SECTIONS = {
     "The problem": (
         "n", "own_n", "nk", "d", "own_d", "dv", "batch", "heads", "kv_heads", "dtype", "scale",
@@ -203,13 +185,13 @@ SECTIONS = {
         "kernels", "own_kernels", "rivals", "pass_", "sram", "reach", "device", "blocks", "shown", "tiles", "threads", "overflow",
         "no_execute", "meters", "arch", "jobs",
     ),
-    "Variants of the listings": ("first_pass", "reuse", "softmax", "skip_empty", "no_skip", "accumulator", "dq_pass", "depth", "pack"),
+    "Variants of the listings": VARIANTS,
     "Other questions": ("best", "accounting", "check", "of", "open_sizes"),
     "Output": ("arrays", "json", "csv", "html", "beside", "source", "plot", "out", "ptx"),
 }  # fmt: skip
 SIZES = ("n", "nk", "d", "dv", "batch", "heads", "kv_heads", "dtype")
 RULES = ("causal", "window", "mask", "block_mask", "dropout")
-VARIANTS = SECTIONS["Variants of the listings"]
+OF_USERS = "iosim.options"  # where a context keeps the options of listings of users
 CAPACITIES = ("sram", "sizes", "reach")
 
 
@@ -234,7 +216,24 @@ class Command(click.Command):
             raise BadInput("--json and --csv are two forms of one answer; ask for one of them")
         if ctx.params.get("device") is not None:
             place(ctx, ctx.params["device"])
+        variants = {str(param.name): ctx.params.pop(str(param.name)) for param in self.get_params(ctx) if isinstance(param, Variant)}
+        if variants:
+            ctx.params["variants"] = {name: value for name, value in variants.items() if value is not None}
         return super().invoke(ctx)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does, with the options of listings of users that are named."""
+        kernels = [kernel(name) for arg in args for name in arg.rpartition("=")[2].split(",") if ".py:" in name]
+        own = {option.name: option for one in kernels for option in one.options if option.name not in VARIANTS}
+        ctx.meta[OF_USERS] = [_parameter(variant(option, kernels)) for option in own.values()] if self._takes_variants() else []
+        return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Its own parameters, and the options of listings of users."""
+        return [*super().get_params(ctx), *ctx.meta.get(OF_USERS, ())]
+
+    def _takes_variants(self) -> bool:
+        return any(isinstance(param, Variant) for param in self.params)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The sections that the command has something of."""
@@ -247,6 +246,15 @@ class Command(click.Command):
                     formatter.write_dl(found)
         with formatter.section("Other"):
             formatter.write_dl(list(records.values()))
+
+
+def _parameter(decorate: Callable[[Callable[[], None]], Callable[[], None]]) -> click.Parameter:
+    """The parameter that a decorator of click adds."""
+
+    def nothing() -> None: ...
+
+    found: list[click.Parameter] = vars(decorate(nothing))["__click_params__"]  # where click keeps them
+    return found[0]
 
 
 def place(ctx: click.Context, device: Device) -> None:
@@ -264,7 +272,7 @@ def _is_given(ctx: click.Context, name: str) -> bool:
     return ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
-def _kernel(context: click.Context, argument: click.Parameter, text: str | None) -> str:
+def _kernel(context: click.Context, argument: click.Parameter, text: str | None) -> Kernel:
     if text is None:
         raise no_kernel(context)
     return reading.kernel("KERNEL", text)

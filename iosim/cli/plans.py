@@ -7,19 +7,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from iosim.attention.catalogue import KERNELS
+from iosim.attention.declaration import Kernel
 from iosim.attention.passes import kernels_of
 from iosim.attention.plan import BlockChoice, Plan, make_plan
 from iosim.attention.report import Report
 from iosim.attention.run import report
-from iosim.cli.options import Given
+from iosim.cli.options import OWN, Given
 from iosim.core.errors import BadInput
 from iosim.core.masks import patterns
 from iosim.core.masks.npy import load_elements
+from iosim.core.options import Value
 from iosim.core.problem import Attention, Blocks
 from iosim.core.units import Capacity
 
-Variants = dict[str, str | bool | None]
+Variants = dict[str, Value]
 
 MOST_TILES = 1_000_000  # about a minute of NumPy
 MOST_BYTES = 4 * 2**30
@@ -48,7 +49,7 @@ def problem_of(given: Given, n: int | None = None) -> Attention:
     )
 
 
-def plan_of(kernel: str, given: Given, problem: Attention, *, sram: Capacity | None = None, blocks: BlockChoice | None = None) -> Plan:
+def plan_of(kernel: Kernel, given: Given, problem: Attention, *, sram: Capacity | None = None, blocks: BlockChoice | None = None) -> Plan:
     """The plan of one kernel in ``given`` SRAM and blocks, unless others are named; variants that it does not have are left out.
 
     Where a block mask is asked for that the problem does not have yet, the blocks are chosen first and the mask is made for them.
@@ -67,50 +68,37 @@ def masked(problem: Attention, given: Given, blocks: Blocks) -> Attention:
     return problem if spec is None else replace(problem, block_mask=patterns.parse(spec, problem.n, problem.nk, blocks.rows, blocks.cols))
 
 
-def variants_of(given: Given) -> Variants:
-    """The variants asked for, by the library's names."""
-    asked: Variants = {
-        "first_pass": given.get("first_pass"),
-        "reuse": given.get("reuse"),
-        "softmax": given.get("softmax"),
-        "skip_empty": given.get("skip_empty") or None,
-        "skip": False if given.get("no_skip") else None,
-        "accumulator": given.get("accumulator"),
-        "dq_pass": given.get("dq_pass"),
-        "depth": given.get("depth"),
-        "pack": given.get("pack") or None,
-    }
-    return {name: value for name, value in asked.items() if value is not None}
-
-
-def own_variants(given: Given, kernel: str) -> Variants:
+def own_variants(given: Given, kernel: Kernel) -> Variants:
     """Those of the variants asked for that ``kernel`` has."""
-    return {name: value for name, value in variants_of(given).items() if name in KERNELS[kernel].options}
+    return {name: value for name, value in given["variants"].items() if name in kernel.has}
 
 
-def check_variants(given: Given, kernels: Sequence[str]) -> None:
+def check_variants(given: Given, kernels: Sequence[Kernel]) -> None:
     """Raise :class:`BadInput` for a variant that none of the kernels has."""
-    known = dict.fromkeys(name for kernel in kernels for name in KERNELS[kernel].options)
-    for name in variants_of(given):
+    known = {option.name: option.flag for kernel in kernels for option in kernel.options}
+    for name in given["variants"]:
         if name not in known:
-            who = kernels[0] if len(kernels) == 1 else f"none of {', '.join(kernels)}"
-            flags = ", ".join(map(_flag, known)) or "none"
-            raise BadInput(f"{who} {'has no' if len(kernels) == 1 else 'has the'} option {_flag(name)}; known here: {flags}")
+            names, flag = [kernel.name for kernel in kernels], OWN[name].flag
+            who = names[0] if len(names) == 1 else f"none of {', '.join(names)}"
+            raise BadInput(
+                f"{who} {'has no' if len(names) == 1 else 'has the'} option {flag}; known here: {', '.join(known.values()) or 'none'}"
+            )
 
 
-def plans_of(kernel: str, given: Given) -> list[Plan]:
+def plans_of(kernel: Kernel, given: Given) -> list[Plan]:
     """The plans of the passes of a kernel that are asked for, forward before backward.
 
-    Where both passes need a block mask, given or that of block-sparse, it is made for the blocks of the backward one: it needs more room.
+    Where both passes need a block mask, given or brought by the kernel, it is made for the blocks of the backward one: it needs more room.
     """
     names, problem = kernels_of(kernel, given["pass_"]), problem_of(given)
     check_variants(given, names)
-    spec = given.get("block_mask") or ("butterfly" if kernel == "block-sparse" else None)
-    if spec is None or names == (kernel,):
+    if names == (kernel,) or (given.get("block_mask") is None and kernel.brings is None):
         return [plan_of(name, given, problem) for name in names]
-    asked: Given = {**given, "block_mask": spec}
-    last = plan_of(names[-1], asked, problem)
-    return [plan_of(name, asked, last.problem, blocks=last.blocks) for name in names]
+    last = plan_of(names[-1], given, problem)
+    shared = last.problem
+    if shared.block_mask is None and kernel.brings is not None:
+        shared = replace(shared, block_mask=kernel.brings(shared, last.blocks))
+    return [plan_of(name, given, shared, blocks=last.blocks) for name in names]
 
 
 def report_of(plan: Plan, given: Given) -> Report:
@@ -131,7 +119,3 @@ def too_much(plan: Plan) -> str | None:
     counts = plan.count()
     held = counts.peak_hbm_bytes + counts.peak_hbm  # and one flag a word says whether it was written
     return f"its arrays take {held / 2**30:.1f} GiB, more than {MOST_BYTES >> 30} GiB" if held > MOST_BYTES else None
-
-
-def _flag(name: str) -> str:
-    return "--no-skip" if name == "skip" else f"--{name.replace('_', '-')}"

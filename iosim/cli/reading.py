@@ -11,6 +11,8 @@ from typing import Literal, TypeVar
 import click
 
 from iosim.attention.catalogue import KERNELS
+from iosim.attention.catalogue import kernel as kernel_of
+from iosim.attention.declaration import Kernel
 from iosim.attention.plan import BlockChoice
 from iosim.core import hardware as devices
 from iosim.core.errors import BadInput
@@ -124,16 +126,16 @@ def explicit_blocks(option: str, text: str, otherwise: str = "") -> Blocks:
     return Blocks(*(whole(f"{option} {name}", side, most=LARGEST) for name, side in zip(("Br", "Bc"), match.groups(), strict=True)))
 
 
-def kernel(option: str, text: str) -> str:
-    """The name of a kernel; the nearest is suggested for one that does not exist."""
-    if text in KERNELS:
-        return text
+def kernel(option: str, text: str) -> Kernel:
+    """A kernel by its name, or FILE.py:FUNCTION; the nearest is suggested for one that does not exist."""
+    if text in KERNELS or ".py:" in text:
+        return kernel_of(text)
     near = difflib.get_close_matches(text, KERNELS, 1)
     meant = f"; did you mean {near[0]}?" if near else ""
-    raise BadInput(f"unknown kernel {text!r}; known: {', '.join(KERNELS)}{meant}")
+    raise BadInput(f"unknown kernel {text!r}; known: {', '.join(KERNELS)}, or FILE.py:FUNCTION{meant}")
 
 
-def kernels(option: str, text: str) -> tuple[str, ...]:
+def kernels(option: str, text: str) -> tuple[Kernel, ...]:
     """Names joined by commas, each once."""
     return tuple(dict.fromkeys(kernel(option, name.strip()) for name in text.split(",")))
 

@@ -1,10 +1,9 @@
-"""What is asked: an attention problem, the blocks to cut it into, and a kernel's options."""
+"""What is asked: an attention problem, and the blocks to cut it into."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,51 +30,6 @@ class Blocks:
 
     def __str__(self) -> str:
         return f"{self.rows}x{self.cols}"
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Variants of the listings; each kernel names those it has.
-
-    ``first_pass`` load | create: read O, l, m from HBM in the first visit, or make them on chip.
-    ``reuse`` tiled | ideal: re-read K and V once a query tile, or keep them whole on chip.
-    ``softmax`` rows | streamed: one whole row of S on chip, or S in tiles read twice.
-    ``skip``: leave out tiles in which no pair may attend. ``skip_empty``: and the K, V of empty columns.
-    ``accumulator`` storage | float32: what a tensor that waits in HBM between visits (O, dQ) is rounded to; float32, as in released
-    code, is an array of its own, of float64 where the inputs are, and asks flash for ``first_pass="create"``.
-    ``depth`` square | one: a blocked product meets its factors in tiles as wide as the key tiles, or in single columns and single rows.
-    ``pack``: one loop over the queries of all heads of a group, neighbours for each query, instead of one head after the other.
-    ``dq_pass`` shared | own: dQ accumulated in HBM by the pass that makes dK and dV, or made by a pass of its own.
-    """
-
-    first_pass: Literal["load", "create"] = "load"
-    reuse: Literal["tiled", "ideal"] = "tiled"
-    softmax: Literal["rows", "streamed"] = "rows"
-    skip: bool = True
-    skip_empty: bool = False
-    accumulator: Literal["storage", "float32"] = "storage"
-    dq_pass: Literal["shared", "own"] = "shared"
-    depth: Literal["square", "one"] = "square"
-    pack: bool = False
-
-    def __post_init__(self) -> None:
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise BadInput(f"{name} must be {' or '.join(map(repr, choices))}, not {getattr(self, name)!r}")
-        for name in ("skip", "skip_empty", "pack"):
-            if not isinstance(getattr(self, name), bool):
-                raise BadInput(f"{name} must be True or False, not {getattr(self, name)!r}")
-
-
-CHOICES = {
-    "first_pass": ("load", "create"),
-    "reuse": ("tiled", "ideal"),
-    "softmax": ("rows", "streamed"),
-    "accumulator": ("storage", "float32"),
-    "dq_pass": ("shared", "own"),
-    "depth": ("square", "one"),
-}
-OPTION_NAMES = tuple(field.name for field in fields(Options))
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)

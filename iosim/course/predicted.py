@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from iosim import predict
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 
 DEFAULTS = Options()
 

@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim import predict
-from iosim.attention.catalogue import FORWARD
+from iosim.attention.catalogue import FORWARD, KERNELS
+from iosim.attention.judge import truth
 from iosim.attention.kernels.masking import Mask
 from iosim.attention.plan import Plan
-from iosim.attention.truth import truth
 from iosim.core.counts import Counts
 from iosim.core.errors import BadInput
 from iosim.core.masks.grid import grid, index_rule
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 from iosim.core.units import Capacity
 from iosim.course.predicted import predicted
 from iosim.course.spec import Array, Trial
@@ -175,7 +176,7 @@ def random_data(problem: Attention, rng: np.random.Generator, spread: float | No
 
 def forward_answers(problem: Attention, data: Data) -> Expected:
     """O and LSE from the oracle, with the bounds that hold for key tiles of any height, one key among them."""
-    plan = Plan("flash2", problem, Blocks(1, 1), Options(), Capacity(1), "record")
+    plan = Plan(KERNELS["flash2"], problem, Blocks(1, 1), Options(), Capacity(1), "record")
     right = truth(plan, dict(data))
     return {name: (value.reshape(problem.n, -1), right.bounds[name]) for name, value in right.values.items()}
 

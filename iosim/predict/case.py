@@ -8,13 +8,15 @@ from functools import reduce
 import numpy as np
 
 from iosim.core.errors import BadInput
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 from iosim.predict.census.packed import PackedBand
 from iosim.predict.census.patterns import Everywhere, Pattern, band_of, pattern
 from iosim.predict.census.tally import Tally
 from iosim.predict.census.tiles import Axis, Census, Kinds, Tile, axis
 from iosim.predict.census.visits import Visits, counted, everywhere
-from iosim.predict.formulas import Formula, formula
+from iosim.predict.formula import Formula
+from iosim.predict.formulas import formula
 from iosim.predict.room import Room
 from iosim.predict.sizes import Int, Ints, Shape, shape
 from iosim.predict.term import Term
@@ -145,7 +147,7 @@ def case(kernel: str, problem: Attention, options: Options) -> Case:
     own = closed.relevant(options)
     if problem.group > 1 and options.pack:
         return _packed(closed, problem, own)
-    shares = problem.group > 1 and kernel.endswith("-backward")
+    shares = problem.group > 1 and closed.shares
     if own.reuse == "ideal" or closed.wide:
         return Case(closed, problem, own, Everywhere(full=not problem.masked), shares)
     return Case(closed, problem, own, pattern(problem, skip=own.skip), shares)

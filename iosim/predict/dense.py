@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from iosim.core.problem import Options
+from iosim.core.options import Options
 from iosim.predict.census.visits import everywhere
-from iosim.predict.formulas import Formula, formula
+from iosim.predict.formula import Formula
+from iosim.predict.formulas import formula
 from iosim.predict.sizes import Int, shape, whole_numbers
 from iosim.predict.term import Term
 

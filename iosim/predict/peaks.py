@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 from iosim.core.units import Unit
 from iosim.predict.case import case
 from iosim.predict.room import room

@@ -13,11 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from iosim import predict
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 from iosim.predict import Frontier, IdealFrontier, Term, ideal_frontier
-from iosim.predict.blocks.fused_tiles import OF_KERNEL
+from iosim.predict.blocks.fused_tiles import Schedule
 from iosim.predict.blocks.staircase import smallest_blocks
 from iosim.predict.case import case
+from iosim.predict.formulas import formula
 from iosim.predict.room import Room
 from iosim.predict.sizes import Int, Ints
 from iosim.study import published
@@ -108,12 +110,13 @@ def _rungs(problem: Attention, kernel: str, options: Options) -> Iterator[_Rung]
     room = case(kernel, problem, options).bound(rows, cols, Room())
     terms = predict.dense_terms(kernel, n=problem.n, nk=problem.nk, d=problem.d, dv=problem.dv, Br=rows, Bc=cols, options=options)
     words, without = _total(terms), _total(term for term in terms if term.array not in STATISTICS)
-    if kernel in OF_KERNEL:
-        yield from _fused(problem, kernel, rows, cols, without)
-        made = {"flash2": "l, m, m_new and alpha of every row", "flash": "l, m and six values more of every row"}[kernel]
-        yield made, room, without
-        yield ("LSE is stored" if kernel == "flash2" else "l and m are loaded and stored"), room, words
-    elif kernel == "square-tiles":
+    form = formula(kernel)
+    if form.fused is not None:
+        queries = form.outside == "queries"
+        yield from _fused(problem, Schedule(form.fused[0], frozenset(form.fused[1])), rows, cols, without)
+        yield ("l, m, m_new and alpha of every row" if queries else "l, m and six values more of every row"), room, without
+        yield ("LSE is stored" if queries else "l and m are loaded and stored"), room, words
+    elif form.square:
         yield "S and O stay, neither Q, K nor V, in tiles of one size", _apart(problem, rows, cols), without
         yield "whole lines of both factors, l, m and m_new of every row", room, without
         yield "l and m are stored and loaded", room, words
@@ -121,10 +124,9 @@ def _rungs(problem: Attention, kernel: str, options: Options) -> Iterator[_Rung]
         yield "softmax is a pass of its own", room, words
 
 
-def _fused(problem: Attention, kernel: str, rows: Ints, cols: Ints, words: Ints) -> Iterator[_Rung]:
+def _fused(problem: Attention, schedule: Schedule, rows: Ints, cols: Ints, words: Ints) -> Iterator[_Rung]:
     """A kernel that hands no scores through HBM: its own schedule, then P in the place of S, then whole tiles of what streams past."""
-    schedule, width = OF_KERNEL[kernel], problem.d + problem.dv
-    queries = kernel == "flash2"
+    width, queries = problem.d + problem.dv, schedule.outside == "queries"
     waits, streams = (rows, cols) if queries else (cols, rows)
     yield ("only Q and O wait on chip" if queries else "only K and V wait on chip, O in HBM"), schedule.room(problem, rows, cols), words
     yield "P takes the place of S", waits * width + rows * cols + 1, words

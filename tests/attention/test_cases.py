@@ -16,7 +16,8 @@ from iosim.attention.plan import Given, make_plan
 from iosim.attention.run import report
 from iosim.core.masks import patterns
 from iosim.core.masks.grid import grid
-from iosim.core.problem import Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Blocks
 from iosim.core.units import capacity
 
 CASES = Path(__file__).parents[1] / "cases"

@@ -16,7 +16,7 @@ from iosim.attention.inputs import random_inputs
 from iosim.attention.judge import replayed_equal
 from iosim.attention.plan import make_plan
 from iosim.attention.run import report
-from iosim.attention.truth import truth
+from iosim.attention.judge import truth
 from iosim.memory import Machine
 from iosim.testing import Case, cases
 

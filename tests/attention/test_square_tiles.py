@@ -15,7 +15,8 @@ from iosim.attention.kernels.small_cache.products import inner
 from iosim.attention.plan import make_plan
 from iosim.core.masks import BlockMask
 from iosim.core.masks.runs import Runs
-from iosim.core.problem import Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Blocks
 from iosim.core.units import Capacity, capacity
 from iosim.predict.bounds import least_words
 from iosim_reference import attention, gradients

@@ -8,7 +8,8 @@ from statistics import median
 import pytest
 
 from iosim import predict
-from iosim.core.problem import Attention, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention
 
 USUAL = [
     ("flash", Options()),

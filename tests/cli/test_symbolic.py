@@ -110,7 +110,7 @@ def test_lines_keep_to_the_width_of_the_terminal(capsys: pytest.CaptureFixture[s
 
 
 def test_without_sympy_it_says_what_to_install(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == "sympy" or name.startswith("iosim.study.symbolic")]:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "sympy" or name.startswith("iosim.attention.symbolic")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sympy", None)
     status, out, err = ran(capsys, "flash2 --symbolic")

@@ -16,7 +16,7 @@ from iosim.cli import main
 from iosim.cli.commands.tiles import ends
 from iosim.cli.pages.tiles_best import percent
 from iosim.cli.pages.tiles_frontier import MOST
-from iosim.core.problem import Options
+from iosim.core.options import Options
 from iosim.predict.blocks.rules import Rule
 from iosim.study import published
 

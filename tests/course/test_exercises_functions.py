@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from iosim import Attention, predict
 from iosim.attention.plan import make_plan
 from iosim.core.masks.grid import grid
-from iosim.core.problem import Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Blocks
 from iosim.course.exercises.e02_online_softmax.source import online_softmax
 from iosim.course.exercises.e03_merge.source import merge
 from iosim.course.exercises.e04_count_standard.source import count_standard

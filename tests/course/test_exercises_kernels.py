@@ -20,7 +20,8 @@ from iosim import predict
 from iosim.attention.kernels.masking import Mask
 from iosim.core.masks.block import BlockMask
 from iosim.core.masks.grid import grid, index_rule
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 from iosim.course.answers import first_wrong
 from iosim.course.exercises.e05_tiled_product.source import best_known, tiled_product, tiles_of_c
 from iosim.course.exercises.e06_standard.source import standard

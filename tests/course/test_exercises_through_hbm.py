@@ -18,7 +18,8 @@ from iosim import predict
 from iosim.attention.kernels.masking import Mask
 from iosim.attention.plan import make_plan
 from iosim.core.masks.grid import grid
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 from iosim.course.exercises.e12_backward import source as e12
 from iosim.course.exercises.e13_decoding import source as e13
 from iosim.course.exercises.e14_small_cache import source as e14

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from iosim import predict
 from iosim.core.errors import BadInput
 from iosim.core.masks import BlockMask
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 from iosim.core.units import Capacity
 from iosim.predict import Frontier, frontier
 from iosim.predict.blocks.frontier_search import Sides, allowed, steps

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from iosim import KERNELS, Attention, BlockMask, Capacity, Report, predict, simulate
 from iosim.attention.run import floors
 from iosim.core.errors import BadInput, SramOverflow
-from iosim.core.problem import Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Blocks
 from iosim.predict.bounds import (
     BACKWARD_GROWTH,
     FORWARD_GROWTH,

@@ -17,7 +17,8 @@ from iosim.attention.arrays import launch
 from iosim.core import dtypes
 from iosim.core.errors import BadInput
 from iosim.core.masks import BlockMask
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 from iosim.core.units import Capacity, Unit
 from iosim.memory import Counts, Machine
 from iosim.predict import Moved

@@ -20,7 +20,7 @@ from iosim import KERNELS, Attention, BadInput, BlockMask, Blocks, Capacity, Rep
 from iosim.attention.plan import BlockChoice, make_plan
 from iosim.attention.run import report
 from iosim.core import tables
-from iosim.core.problem import Options
+from iosim.core.options import Options
 from iosim.core.units import Unit
 from iosim.predict.blocks.planes import Plane, plane
 from iosim.show import plots

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from iosim import KERNELS, predict
 from iosim.core import dtypes
 from iosim.core.masks import BlockMask
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 from iosim.core.units import Unit
 from iosim.predict import Moved
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from iosim import KERNELS, predict
 from iosim.core.errors import BadInput
 from iosim.core.masks import BlockMask
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 from iosim.predict import Moved
 
 CREATE, IDEAL = Options(first_pass="create"), Options(reuse="ideal")

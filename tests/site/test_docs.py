@@ -23,7 +23,7 @@ import pytest
 
 from iosim import KERNELS
 from iosim.cli.group import iosim as group
-from iosim.core.problem import CHOICES, OPTION_NAMES, Options
+from iosim.core.options import OPTIONS, Options
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

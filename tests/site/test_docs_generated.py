@@ -25,7 +25,7 @@ from iosim import KERNELS, Attention, Report, predict
 from iosim.attention.plan import make_plan
 from iosim.attention.run import report
 from iosim.core.errors import BadInput
-from iosim.core.problem import CHOICES, Options
+from iosim.core.options import OPTIONS, Options
 from iosim.show.animation.moving import SIDE, SMALL
 from iosim.show.plots import Figure, write
 from iosim_gpu.case import KERNELS as CUDA

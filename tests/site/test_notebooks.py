@@ -28,7 +28,8 @@ import pytest
 
 from iosim.core.counts import Counts, Traffic
 from iosim.core.masks import patterns
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 from iosim.core.units import Capacity
 from iosim.course import exercises as course
 from iosim.memory import Machine

@@ -12,7 +12,8 @@ import pytest
 
 from iosim import predict
 from iosim.core.errors import BadInput
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 from iosim.predict.blocks.fused_tiles import OF_KERNEL
 from iosim.study import mapper, published
 from iosim.study.published.datasets import DATA

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from iosim import Attention, BadInput, BlockMask, predict, regime_map, simulate
 from iosim.core.hardware import device
-from iosim.core.problem import Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Blocks
 from iosim.core.units import Capacity
 from iosim.study.regimes import FAR, BlockRule, RegimeMap, Steps, crossovers, floors, known, leaders, places, regimes, theta_words, versus
 from iosim.study.regimes.steps import lowest

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from iosim.attention.declaration import fills, heads, keeps, kernel, only, reads, widened
 from iosim.attention.kernels.flash import flash
 from iosim.attention.kernels.masking import Mask
+from iosim.attention.settling import accumulator_made_on_chip
+from iosim.core.masks.block import BlockMask
+from iosim.core.masks.patterns import butterfly
+from iosim.core.options import ACCUMULATOR, FIRST_PASS, SKIP, SKIP_EMPTY
+from iosim.core.problem import Attention, Blocks
 from iosim.machine import Hbm, Machine
 
 
+def butterfly_of(problem: Attention, blocks: Blocks) -> BlockMask:
+    """The mask of a problem without one: the butterfly, in tiles of ``blocks``."""
+    return butterfly(problem.n, problem.nk, blocks.rows, blocks.cols)
+
+
+@kernel(
+    reads("Q", "K", "V"), fills("O", "l", "m"), keeps(only("O_acc", widened, "O")),
+    options=(SKIP, FIRST_PASS, SKIP_EMPTY, ACCUMULATOR), settle=accumulator_made_on_chip, outside="keys", grid=heads,
+    computes="masked", brings=butterfly_of, backward="flash-backward", source="Dao et al. 2022, arXiv 2205.14135, Algorithm 5",
+    paper=True, usual=True, colour="#CC79A7", mark="D", letter="b", place=4,
+)  # fmt: skip
 def block_sparse(
     m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, L: Hbm, M: Hbm, O_acc: Hbm,
     *, Br: int, Bc: int, scale: float, mask: Mask, first_pass: str = "load", skip_empty: bool = False,

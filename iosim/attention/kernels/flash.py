@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from iosim.attention.declaration import fills, heads, keeps, kernel, only, reads, widened
 from iosim.attention.kernels.masking import Mask, dropped, scores
+from iosim.attention.settling import accumulator_made_on_chip
+from iosim.core.options import ACCUMULATOR, FIRST_PASS, PACK, SKIP
 from iosim.machine import Hbm, Machine, Tile, exp, finite, maximum, nonzero
 
 
+@kernel(
+    reads("Q", "K", "V"), fills("O", "l", "m"), keeps(only("O_acc", widened, "O")), options=(SKIP, FIRST_PASS, ACCUMULATOR, PACK),
+    settle=accumulator_made_on_chip, outside="keys", grid=heads, backward="flash-backward",
+    source="Dao et al. 2022, arXiv 2205.14135, Algorithms 1 and 2",
+    paper=True, usual=True, rival=True, colour="#0072B2", mark="o", letter="f", place=2,
+)  # fmt: skip
 def flash(
     m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, L: Hbm, M: Hbm, O_acc: Hbm,
     *, Br: int, Bc: int, scale: float, mask: Mask, first_pass: str = "load", skip_empty: bool = False,

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from iosim.attention.declaration import fills, kernel, query_tiles, reads
 from iosim.attention.kernels.masking import Mask, dropped, scores
+from iosim.core.options import PACK, SKIP
 from iosim.machine import Hbm, Machine, exp, finite, log, maximum, nonzero
 
 
+@kernel(
+    reads("Q", "K", "V"), fills("O", "LSE"), options=(SKIP, PACK), grid=query_tiles, backward="flash2-backward",
+    source="Dao 2023, arXiv 2307.08691, Algorithm 1",
+    paper=True, usual=True, rival=True, colour="#009E73", mark="^", letter="2", place=3,
+)  # fmt: skip
 def flash2(m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, LSE: Hbm, *, Br: int, Bc: int, scale: float, mask: Mask) -> None:
     """FlashAttention-2 forward (Dao 2023, arXiv 2307.08691, Algorithm 1): queries outside, keys inside.
 

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from iosim.attention.declaration import fills, ideal, kernel, reads
 from iosim.attention.kernels.masking import Mask, dropped, scores
+from iosim.attention.settling import softmax_that_fits
+from iosim.core.options import REUSE, SKIP, SOFTMAX
 from iosim.machine import Hbm, Machine, exp, finite, maximum, nonzero
 
 
+@kernel(
+    reads("Q", "K", "V"), fills("S", "P", "O"), options=(SKIP, REUSE, SOFTMAX), wide=ideal, settle=softmax_that_fits(rows=1),
+    backward="standard-backward", source="Dao et al. 2022, arXiv 2205.14135, Algorithm 0",
+    paper=True, usual=True, rival=True, colour="#D55E00", mark="s", letter="s", place=1,
+)  # fmt: skip
 def standard(
     m: Machine, Q: Hbm, K: Hbm, V: Hbm, S: Hbm, P: Hbm, O: Hbm,
     *, Br: int, Bc: int, scale: float, mask: Mask, reuse: str = "tiled", softmax: str = "rows",

@@ -15,7 +15,6 @@ from iosim.cli.output import Answer, deliver, width
 from iosim.cli.pages.bounds_counted import counted
 from iosim.cli.pages.bounds_records import document, rows_of
 from iosim.cli.pages.bounds_text import text_of
-from iosim.cli.plans import variants_of
 from iosim.cli.progress import working
 from iosim.core.errors import BadInput
 from iosim.core.problem import Attention
@@ -36,7 +35,7 @@ def names(option: str, text: str) -> tuple[str, ...]:
             near = difflib.get_close_matches(name, [*known(False), *known(True)], 1)
             meant = f"; did you mean {near[0]}?" if near else ""
             raise BadInput(f"unknown kernel {name!r}; known here: {', '.join(known(False))}, and backward {', '.join(known(True))}{meant}")
-    return reading.kernels(option, text)
+    return tuple(kernel.name for kernel in reading.kernels(option, text))
 
 
 @click.command("bounds", cls=Command)
@@ -84,8 +83,8 @@ def command(backward: bool, rivals: tuple[str, ...] | None, shown: Shown, **give
 
 def check(given: Given, kernels: Sequence[str]) -> None:
     """Raise :class:`BadInput` for a variant that none of the kernels has, and name those of this command that they have."""
-    has = [name for name in VARIANTS if any(name in KERNELS[kernel].options for kernel in kernels)]
-    for name in variants_of(given):
+    has = [name for name in VARIANTS if any(name in KERNELS[kernel].has for kernel in kernels)]
+    for name in given["variants"]:
         if name not in has:
             flags = ", ".join(map(flag, has)) or "none"
             raise BadInput(f"{flag(name)} is an option of none of {', '.join(kernels)}; known here for them: {flags}")
@@ -108,5 +107,5 @@ def rules_of(shown: Shown) -> tuple[BlockRule, ...]:
 def mapped(problem: Attention, kernels: Sequence[str] | None, backward: bool, rule: BlockRule, given: Given) -> RegimeMap:
     """The map under one rule of blocks, at the capacities that are asked for."""
     sizes = given["sizes"] if given["device"] is None else None
-    options = {name: value for name, value in variants_of(given).items() if isinstance(value, str)}
+    options = {name: value for name, value in given["variants"].items() if isinstance(value, str)}
     return regime_map(problem, kernels, sram=sizes, backward=backward, blocks=rule, **options)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
+from iosim.attention.declaration import Kernel
 from iosim.attention.plan import Plan
 from iosim.cli import reading
 from iosim.cli.commands.trace import writer
@@ -43,7 +44,7 @@ IN_ORDER = {
 @click.option("--order", type=click.Choice(ORDERS), help="When a region is fetched; both where not given.")
 @takes(*SIZES, *RULES, "sram", "blocks", "overflow", *VARIANTS, "json", "csv", "plot", "out")
 def command(
-    kernel: str, cache_sizes: tuple[Capacity, ...] | None, ways: int, order: Order | None, **given: Unpack[Given]
+    kernel: Kernel, cache_sizes: tuple[Capacity, ...] | None, ways: int, order: Order | None, **given: Unpack[Given]
 ) -> None:  # fmt: skip
     """Replay one head of KERNEL under least-recently-used caches in place of the scratchpad.
 
@@ -78,7 +79,7 @@ def document(plan: Plan, replays: Sequence[CacheReplay], rows: Sequence[dict[str
     """Everything as one record."""
     p, first = plan.problem, replays[0]
     return {
-        "kernel": plan.kernel, "n": p.n, "nk": p.nk, "d": p.d, "dv": p.dv, "dtype": p.dtype, "block_rows": plan.blocks.rows,
+        "kernel": plan.kernel.name, "n": p.n, "nk": p.nk, "d": p.d, "dv": p.dv, "dtype": p.dtype, "block_rows": plan.blocks.rows,
         "block_cols": plan.blocks.cols, "scratchpad": {"reads": first.scratchpad.reads, "writes": first.scratchpad.writes},
         "held": first.held, "enough": {replay.order: replay.enough for replay in replays}, "caches": list(rows),
     }  # fmt: skip

@@ -51,7 +51,7 @@ def compared(given: Given, problem: Attention) -> Comparison:
             with working(f"running {name} in blocks {plan.blocks}"):
                 reports.append(report_of(plan, given))
         except (SramOverflow, BadInput) as error:
-            refused[name] = str(error)
+            refused[name.name] = str(error)
     if not reports:
         raise BadInput("; ".join(dict.fromkeys(refused.values())))
     return Comparison(tuple(reports), refused)

@@ -6,6 +6,8 @@ from typing import Unpack
 
 import click
 
+from iosim.attention.catalogue import KERNELS
+from iosim.attention.declaration import Kernel
 from iosim.attention.sweep import Point, count_point
 from iosim.cli.drawing import curves
 from iosim.cli.options import VARIANTS, Command, Given, takes
@@ -53,8 +55,9 @@ def command(**given: Unpack[Given]) -> None:
 def check(given: Given) -> None:
     """Raise :class:`BadInput` for options that do not go together."""
     check_variants(given, given["kernels"])
-    if given["block_mask"] is not None and "block-sparse" not in given["kernels"]:
-        raise BadInput("curve --block-mask is the pattern of block-sparse, which is not among --kernels; add it")
+    if given["block_mask"] is not None and not any(kernel.brings for kernel in given["kernels"]):
+        brings = " or ".join(name for name, kernel in KERNELS.items() if kernel.brings)
+        raise BadInput(f"curve --block-mask is the pattern of {brings}, which is not among --kernels; add it")
     if given["mask"] is not None and "n" in axes(given):
         raise BadInput("curve --mask has one size and cannot be swept over N; ask for --over sram, and for its N with --n")
     fixed = {"n": ("--sram", given["sizes"]), "sram": ("--n", given["lengths"])}
@@ -89,13 +92,12 @@ def counted(axis: Axis, given: Given) -> Curve:
     records = [count_point(point_of(given, *one)) for one in steps(todo, len(todo), "counting")]
     rows = [records[start : start + len(kernels)] for start in range(0, len(records), len(kernels))]
     swept = [(problems[length], size) for length, size in places]
-    return Curve(axis, swept, kernels, rows, str(given["blocks"]), given["block_mask"] or "butterfly")
+    return Curve(axis, swept, {kernel.name: kernel for kernel in kernels}, rows, str(given["blocks"]), given["block_mask"] or "butterfly")
 
 
-def point_of(given: Given, kernel: str, problem: Attention, size: Capacity) -> Point:
-    """A point as :func:`iosim.attention.sweep.count_point` takes it, with the pattern of block-sparse made for the blocks that fit
-    there."""
-    if kernel == "block-sparse" and given["block_mask"] is not None:
+def point_of(given: Given, kernel: Kernel, problem: Attention, size: Capacity) -> Point:
+    """A point as :func:`iosim.attention.sweep.count_point` takes it; a pattern is made for the blocks that fit there."""
+    if kernel.brings is not None and given["block_mask"] is not None:
         plain: Given = {**given, "block_mask": None}
         try:
             blocks = plan_of(kernel, plain, problem, sram=size).blocks

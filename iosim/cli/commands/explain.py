@@ -8,8 +8,10 @@ from typing import Unpack
 import click
 
 from iosim import predict
+from iosim.attention.declaration import Kernel
+from iosim.attention.plan import Plan
 from iosim.attention.report import Report
-from iosim.attention.run import report
+from iosim.attention.run import closed_form, report
 from iosim.cli.commands.run import what_differs
 from iosim.cli.options import RULES, SIZES, VARIANTS, Command, Given, kernel_argument, takes
 from iosim.cli.output import Answer, Record, deliver, width
@@ -29,7 +31,7 @@ NARROWEST = 32  # columns for a reason beside its term
 @checked.of_option
 @symbolic.option
 @takes(*SIZES, *RULES, "sram", "blocks", "overflow", *VARIANTS, "json", "csv")
-def command(kernel: str, check: str | None, of: str | None, open_sizes: bool, **given: Unpack[Given]) -> None:
+def command(kernel: Kernel, check: str | None, of: str | None, open_sizes: bool, **given: Unpack[Given]) -> None:
     """Take the words that KERNEL moves apart, term by term.
 
     One line per array, direction and reason: the term in symbols, in numbers, and why. Their sum is set beside the words that were
@@ -50,17 +52,33 @@ def command(kernel: str, check: str | None, of: str | None, open_sizes: bool, **
     if of is not None:
         raise BadInput("--of says what --check compares a formula with; give --check too")
     made = report(plan_of(kernel, given, problem_of(given)), execute=False, replay=False)
-    terms = predict.terms(kernel, made.problem, made.blocks, made.plan.options)
+    terms = terms_of(made.plan)
     residents = at_the_peak(made.plan)
     rows = [row_of(term) for term in terms]
     document = {
         **made.record(),
-        "theta": predict.theta(kernel),
+        "theta": theta(made.plan),
         "terms": rows,
-        "predicted_total": sum(int(term.total) for term in terms) * made.problem.instances,
+        "predicted_total": sum(int(term.total) for term in terms) * made.problem.instances if terms else None,
         "residents": [resident._asdict() for resident in residents],
     }
     deliver(given, Answer(text_of(made, terms, residents), document, rows, failed=what_differs(made)))
+
+
+def terms_of(plan: Plan) -> tuple[predict.Term, ...]:
+    """The terms of the closed form: by hand, else derived from the listing; none where there is neither."""
+    if plan.formula is not None:
+        return predict.terms(plan.formula, plan.problem, plan.blocks, plan.options)
+    if not closed_form(plan)[0]:
+        return ()
+    from iosim.attention.symbolic import derived_terms  # here, since it loads sympy
+
+    return derived_terms(plan)
+
+
+def theta(plan: Plan) -> str | None:
+    """How the words grow; None where only a closed form by hand could say so."""
+    return None if plan.formula is None else predict.theta(plan.formula)
 
 
 def row_of(term: predict.Term) -> Record:
@@ -79,7 +97,7 @@ def row_of(term: predict.Term) -> Record:
 
 def text_of(made: Report, terms: Sequence[predict.Term], residents: Sequence[Resident]) -> str:
     """The terms as a table, their sum beside the count, how it grows, and what stands on chip."""
-    p, blocks = made.problem, made.blocks
+    p, blocks, grows = made.problem, made.blocks, theta(made.plan)
     over = f", {made.overflow:,} too many: overflow recorded" if made.overflow else ""
     lines = [
         wrapped(f"{made.kernel}: {described(p)}, SRAM {made.sram}, blocks {blocks} (Br x Bc)", width()),
@@ -88,7 +106,7 @@ def text_of(made: Report, terms: Sequence[predict.Term], residents: Sequence[Res
         terms_table(made, terms, width()),
         "",
         f"{'all KV heads' if p.group > 1 else 'all heads  '} {p.instances:,} x {made.total // p.instances:,} = {made.total:,} words",
-        f"grows as    {predict.theta(made.kernel)}, M in words{' (without a mask)' if p.masked and kernel_is_dense(made) else ''}",
+        *([] if grows is None else [f"grows as    {grows}, M in words{' (without a mask)' if p.masked and kernel_is_dense(made) else ''}"]),
         f"peak SRAM   {made.peak_sram:,} of {made.sram.amount:,} {made.sram.unit}{over}",
         listed(residents, "which is    ", width()),
     ]
@@ -108,11 +126,13 @@ def legend(made: Report) -> str:
 
 def kernel_is_dense(made: Report) -> bool:
     """Whether the growth law of the kernel speaks of all tiles, not of those of a mask."""
-    return made.kernel != "block-sparse"
+    return made.plan.kernel.brings is None
 
 
 def terms_table(made: Report, terms: Sequence[predict.Term], width: int) -> str:
     """The terms, with their sum and the count below; where the reasons find no room beside them, each stands below its term."""
+    if not terms:
+        return "\n".join([*made.notes, f"counted     {made.total // made.problem.instances:,} words"])
     predicted, counted = sum(int(term.total) for term in terms), made.total // made.problem.instances
     rows: list[list[Cell]] = [[t.array, t.direction, t.symbol, f"{t.times:,} x {t.words:,}", int(t.total)] for t in terms]
     rows += [["sum", "", "", "", predicted], ["counted", "", "", "", counted]]

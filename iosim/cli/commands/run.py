@@ -6,6 +6,7 @@ from typing import Unpack
 
 import click
 
+from iosim.attention.declaration import Kernel
 from iosim.attention.passes import Passes
 from iosim.attention.report import Report
 from iosim.cli.drawing import bars
@@ -18,7 +19,7 @@ from iosim.cli.progress import working
 @click.command("run", cls=Command)
 @kernel_argument
 @takes(*SIZES, "scale", *RULES, "seed", "pass_", "sram", "blocks", "overflow", "no_execute", *VARIANTS, "json", "csv", "plot")
-def command(kernel: str, **given: Unpack[Given]) -> None:
+def command(kernel: Kernel, **given: Unpack[Given]) -> None:
     """Run one KERNEL on one problem.
 
     Prints the words that each array moves beside the closed form, peak SRAM, how far the values are from the oracle's and, on a

@@ -22,7 +22,7 @@ from iosim.core.errors import BadInput
 from iosim.core.problem import Attention
 from iosim.core.tables import Cell, described, table
 from iosim.core.units import Capacity
-from iosim.predict.blocks.fused_tiles import OF_KERNEL
+from iosim.predict.formulas import FORMULAS
 
 if TYPE_CHECKING:
     from iosim.show.plots import Figure
@@ -91,7 +91,9 @@ def command(reach: tuple[Capacity, ...], best: bool, accounting: Accountings | N
 
 def check(reach: Sequence[Capacity], best: bool, accounting: Accountings | None, given: Given) -> None:
     """Raise :class:`BadInput` for options that do not go together."""
-    many, kernels = len(reach) > 1, given["kernels"]
+    many, kernels = len(reach) > 1, [kernel.name for kernel in given["kernels"]]
+    if unknown := [name for name in kernels if name not in FORMULAS]:
+        raise BadInput(f"tiles compares blocks in closed form, and {unknown[0]} has none; count it with iosim run, in blocks of its own")
     if not best and (many or accounting is not None):
         raise BadInput(f"tiles {'--sram LO..HI' if many else '--accounting'} searches the fewest words; add --best")
     if best and given["blocks"] is not None:
@@ -100,15 +102,16 @@ def check(reach: Sequence[Capacity], best: bool, accounting: Accountings | None,
         raise BadInput("tiles --plot draws all blocks at one M, not over a range; give one --sram")
     if many and given["block_mask"] is not None:
         raise BadInput("tiles --best searches blocks over a range of M, but a block mask is made for its blocks; leave --block-mask out")
-    if accounting in ("ideal", "both") and given["pack"]:
+    if accounting in ("ideal", "both") and "pack" in given["variants"]:
         raise BadInput("the ideal accounting knows no packed heads; leave --pack out, or ask for --accounting honest")
-    if accounting in ("ideal", "both") and not set(kernels) & set(OF_KERNEL):
-        raise BadInput(f"the ideal accounting is known for {' and '.join(OF_KERNEL)}, not for {', '.join(kernels)}")
+    known = [name for name, form in FORMULAS.items() if form.fused is not None]
+    if accounting in ("ideal", "both") and not set(kernels) & set(known):
+        raise BadInput(f"the ideal accounting is known for {' and '.join(known)}, not for {', '.join(kernels)}")
 
 
 def ruled(given: Given, problem: Attention) -> Answer:
     """The blocks of the rules."""
-    tries = [attempt for kernel in given["kernels"] for attempt in tries_of(kernel, given, problem)]
+    tries = [attempt for kernel in given["kernels"] for attempt in tries_of(kernel.name, given, problem)]
     reports = [attempt.made for attempt in tries if attempt.made is not None]
     if not reports:
         raise BadInput("; ".join(dict.fromkeys(str(attempt.why) for attempt in tries)))
@@ -185,7 +188,7 @@ def text_of(given: Given, problem: Attention, tries: list[Try]) -> str:
     lines = [f"tiles: {described(problem)}, SRAM {size}", "", table(head, rows, right=["Br x Bc", "tiles"]), *reasons]
     plans = [attempt.made.plan for attempt in tries if attempt.rule == shown and attempt.made is not None]
     lines += ["", f"who takes the room when most is taken, {size.unit}, blocks {shown}:"] if plans else []
-    return "\n".join([*lines, *(listed(at_the_peak(plan), f"{plan.kernel:13} ", width()) for plan in plans)])
+    return "\n".join([*lines, *(listed(at_the_peak(plan), f"{plan.kernel.name:13} ", width()) for plan in plans)])
 
 
 def line(attempt: Try) -> list[Cell]:

@@ -12,6 +12,7 @@ from typing import TextIO, Unpack
 
 import click
 
+from iosim.attention.declaration import Kernel
 from iosim.attention.plan import Plan
 from iosim.attention.trace import Seal, line
 from iosim.cli.files import whole_file
@@ -30,7 +31,7 @@ from iosim.core.events import Event
 @beside_option
 @from_option
 @takes(*SIZES, *RULES, "sram", "blocks", "overflow", *VARIANTS, "json", "csv", "out")
-def command(kernel: str | None, html: str | None, beside: str | None, source: str | None, **given: Unpack[Given]) -> None:
+def command(kernel: Kernel | None, html: str | None, beside: str | None, source: str | None, **given: Unpack[Given]) -> None:
     """Print every event of one head of KERNEL, tile by tile, as JSON lines; or show them move, with --html.
 
     input and output declare an HBM array; begin and end bracket a tile; load, store and init move a region, box = (start, stop) per
@@ -55,7 +56,7 @@ def command(kernel: str | None, html: str | None, beside: str | None, source: st
     print_lines(kernel, given)
 
 
-def print_lines(kernel: str, given: Given) -> None:
+def print_lines(kernel: Kernel, given: Given) -> None:
     """Print the events, or write them to a file; raises :class:`BadInput` for more than anybody can keep."""
     check_variants(given, [kernel])
     plan = plan_of(kernel, given, problem_of(given))

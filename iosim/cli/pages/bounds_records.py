@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 from iosim.cli.output import Record
+from iosim.predict.formulas import formula
 from iosim.study.regimes import Place, Regime, RegimeMap, Row
 
 
@@ -78,7 +79,7 @@ def crossovers_of(found: RegimeMap) -> Iterator[Record]:
 
 def pairs(found: RegimeMap) -> list[tuple[str, str]]:
     """Who is compared with whom: square tiles with every other kernel; where there are none or nothing else, everyone with everyone."""
-    tiles = [one.name for one in found.rivals if one.kernel.startswith("square-tiles")]
+    tiles = [one.name for one in found.rivals if formula(one.kernel).square]
     others = [one.name for one in found.rivals if one.name not in tiles]
     if tiles and others:
         return [(first, second) for first in tiles for second in others]

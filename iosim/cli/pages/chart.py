@@ -11,11 +11,6 @@ from iosim.cli.pages.swept import Curve
 from iosim.cli.wrapping import wrapped
 from iosim.core.tables import table, words
 
-MARKS = {
-    "standard": "s", "flash": "f", "flash2": "2", "block-sparse": "b", "pytorch": "p", "megatron": "m", "fmha": "h", "released": "r",
-    "standard-backward": "S", "flash-backward": "F", "flash2-backward": "B", "pytorch-backward": "P", "megatron-backward": "M",
-    "fmha-backward": "H", "released-backward": "R", "square-tiles": "q", "square-tiles-backward": "Q",
-}  # fmt: skip
 BOUND, SEVERAL = "|", "*"
 NARROWEST = 12
 
@@ -47,7 +42,7 @@ def spelled(total: int | None, over: bool) -> str | None:
 
 def chart(curve: Curve, width: int) -> Iterator[str]:
     """Beside each line of the table, the kernels as marks on a logarithmic axis; the rule of the table is the axis."""
-    columns = {MARKS[name]: curve.moved(name) for name in curve.kernels}
+    columns = {letter: curve.moved(name) for name, letter in curve.letters.items()}
     known = [total for totals in (*columns.values(), curve.bounds) for total in totals if total is not None]
     low, high = math.log(min(known)), math.log(max(known))
     scale = (width - 1) / ((high - low) or 1)
@@ -72,9 +67,9 @@ def legend(curve: Curve, drawn: Sequence[str]) -> list[str]:
     """What the marks of the chart mean, if there is one."""
     if not any(drawn):
         return []
-    marks = [f"{MARKS[name]} {name}" for name in curve.kernels]
+    marks = [f"{letter} {name}" for name, letter in curve.letters.items()]
     several = [f"{SEVERAL} several"] if any(SEVERAL in line for line in drawn) else []
-    return [f"Chart, log scale: {', '.join([*marks, *several])}; {BOUND} {least_of(curve.kernels)}."]
+    return [f"Chart, log scale: {', '.join([*marks, *several])}; {BOUND} {least_of([*curve.listings.values()])}."]
 
 
 def remarks(curve: Curve) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 from click.core import ParameterSource
 
+from iosim.attention.declaration import Kernel
 from iosim.cli.options import Given
 from iosim.cli.output import Answer, width
-from iosim.cli.plans import variants_of
 from iosim.cli.wrapping import wrapped
 from iosim.core.errors import BadInput
 from iosim.study.formula.check import Verdict, check_formula
@@ -27,13 +27,12 @@ of_option = click.option(
 )
 
 
-def answer(kernel: str, expression: str, of: str | None, given: Given) -> Answer:
+def answer(kernel: Kernel, expression: str, of: str | None, given: Given) -> Answer:
     """The verdict on a formula, in every form; raises :class:`BadInput` for options that say what the grid says itself."""
     refuse(expression)
-    variants = variants_of(given)
     verdict = check_formula(
-        kernel, expression, of=of or "words", blocks=given["blocks"], dtype=given["dtype"], causal=given["causal"],
-        window=given["window"], **variants,
+        kernel.name, expression, of=of or "words", blocks=given["blocks"], dtype=given["dtype"], causal=given["causal"],
+        window=given["window"], **given["variants"],
     )  # fmt: skip
     failed = None if verdict.holds else f"{kernel} does not move {verdict.formula}: {verdict.counterexample}"
     return Answer(text_of(verdict), verdict.record(), [verdict.record()], failed=failed)

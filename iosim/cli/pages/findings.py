@@ -11,7 +11,7 @@ from iosim.cli.wrapping import TIE
 
 def sentences(curve: Curve) -> list[str]:
     """All that the numbers of a curve say, each in a sentence."""
-    exact = [name for name in curve.kernels if name != "block-sparse"]
+    exact = curve.exact
     lines = []
     if len(exact) > 1:
         lines.append(f"Fewest words among exact kernels: {'; '.join(wins(curve, exact))}.")
@@ -86,8 +86,9 @@ def near(curve: Curve, names: Sequence[str]) -> list[str]:
 
 
 def sparser(curve: Curve, exact: Sequence[str]) -> list[str]:
-    """Where block-sparse, which computes fewer pairs, fits and moves fewer words than every exact kernel."""
-    found = [winner(curve, [*exact, "block-sparse"], index) == "block-sparse" for index in range(len(curve.points))]
+    """Where a kernel that skips tiles, and so computes fewer pairs, fits and moves fewer words than every exact kernel."""
+    sparse = next(name for name in curve.kernels if name not in exact)
+    found = [winner(curve, [*exact, sparse], index) == sparse for index in range(len(curve.points))]
     others = exact[0] if len(exact) == 1 else "all others"
     beats = f"; it moves fewer than {others} {where(curve, found)}" if exact else ""
-    return [f"block-sparse skips tiles ({curve.pattern} mask){beats}."]
+    return [f"{sparse} skips tiles ({curve.pattern} mask){beats}."]

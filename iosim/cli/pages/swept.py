@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from iosim.attention.declaration import Kernel
 from iosim.attention.sweep import Record, least
 from iosim.core.problem import Attention
 from iosim.core.tables import described
@@ -18,15 +19,32 @@ class Curve:
     """Several kernels counted at several points.
 
     ``points`` are the problems, without block masks, and the capacities; ``rows`` hold one record a kernel for each point. ``pattern`` is
-    the block mask of block-sparse.
+    the block mask of kernels that bring one.
     """
 
     axis: Axis
     points: list[tuple[Attention, Capacity]]
-    kernels: tuple[str, ...]
+    listings: dict[str, Kernel]
     rows: list[list[Record]]
     blocks: str
     pattern: str
+
+    @property
+    def kernels(self) -> list[str]:
+        """The names of the kernels."""
+        return list(self.listings)
+
+    @property
+    def exact(self) -> list[str]:
+        """Those that compute every pair."""
+        return [name for name, kernel in self.listings.items() if kernel.brings is None]
+
+    @property
+    def letters(self) -> dict[str, str]:
+        """One letter for each kernel: its own, or the next digit or letter that is free."""
+        own = {name: kernel.letter for name, kernel in self.listings.items()}
+        free = iter([sign for sign in "0123456789abcdefghijklmnopqrstuvwxyz" if sign not in own.values()])
+        return {name: sign or next(free) for name, sign in own.items()}
 
     @property
     def records(self) -> list[Record]:

@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from iosim.attention.declaration import Kernel
 from iosim.cli.options import VARIANTS, Given
 from iosim.cli.output import Answer, width
-from iosim.cli.plans import variants_of
 from iosim.cli.wrapping import wrapped
 from iosim.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from iosim.study.symbolic import ClosedForm
+    from iosim.attention.symbolic import ClosedForm
 
-TAKEN = ("kernel", "open_sizes", "dropout", *VARIANTS, "json", "csv")
+TAKEN = ("kernel", "open_sizes", "dropout", *VARIANTS, "variants", "json", "csv")
 
 option = click.option(
     "--symbolic", "open_sizes", is_flag=True, help="Derive the terms by running the listing with symbols for its sizes, and compare them."
 )
 
 
-def answer(kernel: str, given: Given) -> Answer:
+def answer(kernel: Kernel, given: Given) -> Answer:
     """The closed form in every form; raises :class:`BadInput` for options that name a size or a mask."""
     refuse()
-    from iosim.study.symbolic import closed_form  # here, since it loads sympy
+    from iosim.attention.symbolic import closed_form  # here, since it loads sympy
 
-    found = closed_form(kernel, dropout=given["dropout"], **variants_of(given))
+    found = closed_form(kernel, dropout=given["dropout"], **given["variants"])
     different = ", ".join(f"{line.array} ({line.move})" for line in found.lines() if not line.equal)
     failed = None if found.agrees else f"{kernel}: what the run gives differs from the closed form by hand for {different}"
     record = found.record()

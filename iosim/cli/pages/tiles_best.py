@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from iosim import predict
+from iosim.attention.catalogue import kernel as kernel_of
 from iosim.attention.plan import BlockChoice, Plan
 from iosim.attention.report import Report
 from iosim.cli.options import Given
@@ -18,8 +19,8 @@ from iosim.core.problem import Attention, Blocks
 from iosim.core.tables import Cell, described, table
 from iosim.core.units import Capacity
 from iosim.predict.blocks.frontier_search import Sides, allowed
-from iosim.predict.blocks.fused_tiles import OF_KERNEL
 from iosim.predict.blocks.planes import plane
+from iosim.predict.formulas import formula
 
 Accountings = Literal["honest", "ideal", "both"]
 NAMES: dict[Sides, str] = {"all": "best", "powers": "powers of two", "divisors": "divisors"}
@@ -45,7 +46,7 @@ def searched(given: Given, problem: Attention, accounting: Accountings) -> tuple
     """The choices of all kernels, the best first, and why the ideal accounting has none; raises :class:`BadInput` if none has any."""
     found: list[list[Row]] = []
     why: list[str] = []
-    for kernel in given["kernels"]:
+    for kernel in [one.name for one in given["kernels"]]:
         rows = [] if accounting == "ideal" else list(honest(kernel, given, problem))
         try:
             rows += ideals(kernel, given, problem, accounting)
@@ -59,7 +60,7 @@ def searched(given: Given, problem: Attention, accounting: Accountings) -> tuple
 
 def ideals(kernel: str, given: Given, problem: Attention, accounting: Accountings) -> Iterator[Row]:
     """What the ideal accounting has to say where it is asked for; raises :class:`BadInput` under any mask."""
-    if accounting != "honest" and kernel in OF_KERNEL:
+    if accounting != "honest" and formula(kernel).fused is not None:
         if given["block_mask"] is not None:
             raise BadInput(f"the ideal accounting is known without a mask, not for {kernel} under --block-mask")
         yield from ideal(kernel, problem, given["sram"], sides=("all", *NARROW) if accounting == "ideal" else ("all",))
@@ -83,22 +84,22 @@ def narrowed(plain: Plan, sides: Sides, given: Given, problem: Attention) -> Try
     try:
         blocks = narrow(plain, problem, sides)
     except BadInput as error:
-        return Try(plain.kernel, NAMES[sides], None, str(error))
+        return Try(plain.kernel.name, NAMES[sides], None, str(error))
     if blocks is None:
-        return Try(plain.kernel, NAMES[sides], None, f"no blocks of {plain.kernel} fit whose sides are {NAMES[sides]}")
-    return tried(plain.kernel, NAMES[sides], blocks, given, problem)
+        return Try(plain.kernel.name, NAMES[sides], None, f"no blocks of {plain.kernel} fit whose sides are {NAMES[sides]}")
+    return tried(plain.kernel.name, NAMES[sides], blocks, given, problem)
 
 
 def roomy(kernel: str, given: Given, problem: Attention) -> Plan:
     """The plan in blocks of 1x1, which names the variant that the size of the SRAM decides."""
     asked: Given = {**given, "blocks": Blocks(1, 1), "overflow": "record", "block_mask": None}
-    return plan_of(kernel, asked, problem)
+    return plan_of(kernel_of(kernel), asked, problem)
 
 
 def narrow(plain: Plan, problem: Attention, sides: Sides) -> Blocks | None:
     """The blocks that move the fewest words of those whose two sides are so, as a block mask does not know yet."""
     rows = problem.n * (problem.group if plain.options.pack else 1)
-    found = plane(plain.kernel, problem, allowed(rows, sides), allowed(problem.nk, sides), plain.options, plain.sram.unit)
+    found = plane(plain.kernel.name, problem, allowed(rows, sides), allowed(problem.nk, sides), plain.options, plain.sram.unit)
     return found.least(plain.sram.amount)
 
 

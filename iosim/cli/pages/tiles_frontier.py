@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,13 +14,14 @@ from iosim.cli.output import Record
 from iosim.cli.pages.tiles_best import NAMES, NARROW, Accountings, percent, roomy, sizes_of
 from iosim.cli.wrapping import wrapped
 from iosim.core.errors import BadInput
-from iosim.core.problem import Attention, Options
+from iosim.core.options import SOFTMAX, Options
+from iosim.core.problem import Attention
 from iosim.core.tables import Cell, described, table
 from iosim.core.units import Capacity
 from iosim.predict import Accounting, Frontier
 from iosim.predict.blocks.frontier_search import Sides
-from iosim.predict.blocks.fused_tiles import OF_KERNEL
 from iosim.predict.blocks.staircase import lowest
+from iosim.predict.formulas import formula
 from iosim.predict.sizes import Ints
 
 SIDES: tuple[Sides, ...] = ("all", *NARROW)
@@ -82,7 +83,7 @@ def searched(given: Given, problem: Attention, reach: Sequence[Capacity], accoun
     """The frontiers of all kernels, and why some have none; raises :class:`BadInput` where none has any."""
     found: list[Stairs] = []
     why: list[str] = []
-    for kernel in given["kernels"]:
+    for kernel in [one.name for one in given["kernels"]]:
         try:
             found += stairs(kernel, given, problem, reach, accounting)
         except BadInput as error:
@@ -95,7 +96,7 @@ def searched(given: Given, problem: Attention, reach: Sequence[Capacity], accoun
 def stairs(kernel: str, given: Given, problem: Attention, reach: Sequence[Capacity], accounting: Accountings) -> Iterator[Stairs]:
     """The frontiers of a kernel, one in each accounting that it has."""
     for kind in KINDS[accounting]:
-        if kind == "honest" or kernel in OF_KERNEL:
+        if kind == "honest" or formula(kernel).fused is not None:
             options = options_of(kernel, given, problem, reach[1]) if kind == "honest" else [Options()]
             found = {which: frontier(kernel, problem, options, reach[1].amount, which, kind) for which in SIDES}
             needs = 0 if len(found["all"].sram) else least(kernel, problem, options, kind)
@@ -112,9 +113,9 @@ def least(kernel: str, problem: Attention, variants: Sequence[Options], accounti
 def options_of(kernel: str, given: Given, problem: Attention, size: Capacity) -> list[Options]:
     """The variant that is asked for; two where the size of the SRAM decides whether a row of S stays on chip."""
     options = roomy(kernel, {**given, "sram": size}, problem).options
-    if "softmax" not in KERNELS[kernel].options or given["softmax"] is not None or options.reuse == "ideal":
+    if "softmax" not in KERNELS[kernel].has or "softmax" in given["variants"] or options.reuse == "ideal":
         return [options]
-    return [replace(options, softmax=softmax) for softmax in ("rows", "streamed")]
+    return [options.but(softmax=softmax) for softmax in SOFTMAX.choices]
 
 
 def frontier(kernel: str, problem: Attention, variants: Sequence[Options], upto: int, sides: Sides, accounting: Accounting) -> Frontier:

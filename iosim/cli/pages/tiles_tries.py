@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iosim.attention.catalogue import kernel as kernel_of
 from iosim.attention.plan import BlockChoice
 from iosim.attention.report import Report
 from iosim.attention.run import report
@@ -40,6 +41,6 @@ def tried(kernel: str, rule: str, choice: BlockChoice, given: Given, problem: At
     """What blocks, or those of a rule, give ``kernel``, counted with overflow recorded."""
     asked: Given = {**given, "blocks": choice, "overflow": "record"}
     try:
-        return Try(kernel, rule, report(plan_of(kernel, asked, problem), execute=False, replay=False))
+        return Try(kernel, rule, report(plan_of(kernel_of(kernel), asked, problem), execute=False, replay=False))
     except BadInput as error:
         return Try(kernel, rule, None, str(error))

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from iosim.attention.catalogue import KERNELS
+from iosim.attention.declaration import Kernel
 from iosim.cli import reading
 from iosim.cli.files import whole_file
 from iosim.cli.options import Given, no_kernel
@@ -27,9 +28,9 @@ DENSE, CAUSAL = "dense", "causal"
 OF_A_TRACE = ("html", "source", "sram", "device")
 
 
-def kernel_or_file(option: str, text: str) -> str:
+def kernel_or_file(option: str, text: str) -> Kernel:
     """The name of a kernel; where it is that of a file, how to show what is in it."""
-    if text not in KERNELS and os.path.exists(text):
+    if text not in KERNELS and ".py:" not in text and os.path.exists(text):
         raise BadInput(f"{text!r} is no kernel but a file; show a trace in it with: iosim trace --from {quote(text)} --html FILE")
     return reading.kernel(option, text)
 
@@ -53,7 +54,7 @@ from_option = click.option(
 )
 
 
-def write_page(kernel: str | None, given: Given, path: str, beside: str | None, source: str | None) -> None:
+def write_page(kernel: Kernel | None, given: Given, path: str, beside: str | None, source: str | None) -> None:
     """Write the page; raises :class:`BadInput` for options that make no page, and for a run or a trace that none can show."""
     lines = [f"--{name}" for name in ("json", "csv", "out") if asked_for(name)]
     if lines:
@@ -67,15 +68,15 @@ def write_page(kernel: str | None, given: Given, path: str, beside: str | None, 
         file.write(found.html.encode())
 
 
-def check_page(path: str, kernel: str | None, source: str | None) -> None:
+def check_page(path: str, kernel: Kernel | None, source: str | None) -> None:
     """Raise :class:`BadInput` for the path of no file, naming one that a browser shows as a page, after what will be on it."""
     if not path or os.path.isdir(path):
-        name = kernel or Path(source or "").stem or "page"
+        name = (kernel and kernel.name) or Path(source or "").stem or "page"
         raise BadInput(f"--html {path!r} is no file name; give one such as {os.path.join(path, f'{name}.html')}")
     reading.output("--html", path)
 
 
-def traced(kernel: str | None, given: Given, beside: str | None, source: str) -> MovingPicture:
+def traced(kernel: Kernel | None, given: Given, beside: str | None, source: str) -> MovingPicture:
     """The picture of a trace in a file."""
     others = [option for option in click.get_current_context().params if option not in OF_A_TRACE and asked_for(option)]
     if others:
@@ -84,7 +85,7 @@ def traced(kernel: str | None, given: Given, beside: str | None, source: str) ->
     return from_trace(source, given["sram"] if sram_given(given) else None)
 
 
-def run(kernel: str | None, given: Given, beside: str | None) -> MovingPicture:
+def run(kernel: Kernel | None, given: Given, beside: str | None) -> MovingPicture:
     """The picture of a run, and of a second one if one is asked for; a variant applies to those that have it."""
     if kernel is None:
         raise no_kernel(click.get_current_context())
@@ -112,12 +113,13 @@ def defaults(given: Given) -> Given:
     return small
 
 
-def second(kernel: str, problem: Attention, beside: str) -> tuple[str, Attention]:
+def second(kernel: Kernel, problem: Attention, beside: str) -> tuple[Kernel, Attention]:
     """The other run: of a kernel on the same problem, or of the same kernel with or without the causal rule."""
     if beside not in (DENSE, CAUSAL):
-        if reading.kernel("--beside", beside) == kernel:
+        other = reading.kernel("--beside", beside)
+        if other is kernel:
             raise BadInput(f"--beside {beside} shows the same run twice; name another kernel, or {DENSE} or {CAUSAL}")
-        return beside, problem
+        return other, problem
     if problem.causal == (beside == CAUSAL):
         raise BadInput(f"--beside {beside} shows the same run twice; {'leave out' if beside == CAUSAL else 'give'} --causal")
     return kernel, replace(problem, causal=beside == CAUSAL)

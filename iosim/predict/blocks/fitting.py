@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 from iosim.core.units import Capacity
 from iosim.predict.case import Case, case
 from iosim.predict.room import Room, room
@@ -111,5 +112,5 @@ def nothing_fits(asked: Case, capacity: Capacity) -> str:
     if asked.fixed is not None:
         return f"the block mask was made for blocks {asked.fixed}, which need {least} {capacity.unit}"
     message = f"the smallest SRAM for any blocks is {least} {capacity.unit}"
-    streamed = replace(asked, options=replace(asked.options, softmax="streamed")).smallest(space)
+    streamed = replace(asked, options=asked.options.but(softmax="streamed")).smallest(space)
     return f'{message} ({streamed} with softmax="streamed")' if streamed < least else message

@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from iosim.core.errors import BadInput
-from iosim.core.problem import Attention, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention
 from iosim.core.units import whole
 from iosim.predict.blocks.frontier_search import FrontierSearch, Sides, Steps, ideal_steps
-from iosim.predict.blocks.fused_tiles import OF_KERNEL
+from iosim.predict.blocks.fused_tiles import Schedule
 from iosim.predict.blocks.staircase import step_at
 from iosim.predict.case import Case, case
+from iosim.predict.formulas import FORMULAS, formula
 from iosim.predict.room import room
 from iosim.predict.sizes import Ints
 
@@ -65,8 +67,8 @@ def frontier(
     for name, given, choices in (("sides", sides, get_args(Sides)), ("accounting", accounting, get_args(Accounting))):
         if given not in choices:
             raise BadInput(f"unknown {name} {given!r}; known: {', '.join(choices)}")
-    if kernel == "block-sparse" and problem.block_mask is None:
-        raise BadInput("block-sparse has a frontier under a block mask only, and the problem has none; give one, or ask for flash")
+    if formula(kernel).masks and problem.block_mask is None:
+        raise BadInput(f"{kernel} has a frontier under a block mask only, and the problem has none; give one, or ask for flash")
     asked = case(kernel, problem, options)
     if accounting == "ideal":
         found = _ideal(kernel, asked, sides, pack=options.pack)
@@ -79,7 +81,9 @@ def frontier(
 def _ideal(kernel: str, asked: Case, sides: Sides, *, pack: bool) -> Steps:
     if pack:
         raise BadInput(f"the ideal accounting knows no packed heads; leave pack out, or ask {kernel} for the honest accounting")
-    if kernel not in OF_KERNEL or asked.problem.masked:
+    fused = asked.formula.fused
+    if fused is None or asked.problem.masked:
         what = f"{kernel} under a mask" if asked.problem.masked else kernel
-        raise BadInput(f"the ideal accounting is known for {' and '.join(OF_KERNEL)} without a mask, not for {what}")
-    return ideal_steps(OF_KERNEL[kernel], asked.problem, sides)
+        known = [name for name, form in FORMULAS.items() if form.fused is not None]
+        raise BadInput(f"the ideal accounting is known for {' and '.join(known)} without a mask, not for {what}")
+    return ideal_steps(Schedule(fused[0], frozenset(fused[1])), asked.problem, sides)

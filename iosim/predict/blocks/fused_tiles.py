@@ -69,4 +69,3 @@ SCHEDULES = tuple(
     for outside in ("queries", "keys")
     for chosen in product((False, True), repeat=4)
 )
-OF_KERNEL = {"flash": Schedule("keys", frozenset("KV")), "flash2": Schedule("queries", frozenset("QO"))}

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iosim.core.problem import Attention, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention
 from iosim.predict.blocks.frontier_search import Sides
 from iosim.predict.blocks.frontiers import frontier
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from iosim.core.errors import BadInput
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 from iosim.core.units import Unit
 from iosim.predict.case import Case, case
 from iosim.predict.census.band import Band

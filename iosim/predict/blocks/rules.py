@@ -8,7 +8,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from iosim.core.errors import BadInput
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 from iosim.core.units import Capacity
 from iosim.predict.blocks.fitting import nothing_fits, shaped_blocks, tallest
 from iosim.predict.case import Case, case

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iosim.core.problem import Options
+from iosim.core.options import Options
 from iosim.predict.census.tiles import Kinds
 from iosim.predict.census.visits import Visits
+from iosim.predict.formula import Formula
 from iosim.predict.room import Room
 from iosim.predict.sizes import ONE, Int, Shape, once
 from iosim.predict.term import Term, read, write
@@ -61,3 +62,9 @@ def peaks(s: Shape, kinds: Kinds, room: Room, options: Options) -> Iterator[Int]
         o = dv * (room.made if apart or (create and first) else room.given)
         score = room.made + (0 if full else room.mask)
         yield cols * (d + dv) * room.given + rows * (d * room.given + o + 8 * room.made) + rows * cols * score
+
+
+FORMS = {
+    "flash": Formula(terms, peaks, ("first_pass", "accumulator"), "keys", "Θ(N²d²/M)", falls=True, fused=("keys", "KV")),
+    "block-sparse": Formula(terms, peaks, ("first_pass", "skip_empty", "accumulator"), "keys", "Θ(Nd + N²d²s/M)", falls=True, masks=True),
+}

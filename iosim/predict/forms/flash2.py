@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iosim.core.problem import Options
+from iosim.core.options import Options
 from iosim.predict.census.tiles import Kinds
 from iosim.predict.census.visits import Visits
+from iosim.predict.formula import Formula
 from iosim.predict.room import Room
 from iosim.predict.sizes import ONE, Int, Shape, once
 from iosim.predict.term import Term, read, write
@@ -33,3 +34,6 @@ def peaks(s: Shape, kinds: Kinds, room: Room, options: Options) -> Iterator[Int]
     for rows, cols, full, _ in kinds.visited:
         score = room.made + (0 if full else room.mask)
         yield rows * (d * room.given + (dv + 4) * room.made) + cols * (d + dv) * room.given + rows * cols * score
+
+
+FORMS = {"flash2": Formula(terms, peaks, (), "queries", "Θ(N²d²/M)", falls=True, fused=("queries", "QO"))}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iosim.core.problem import Options
+from iosim.core.options import Options
 from iosim.predict.census.tiles import Kinds
 from iosim.predict.census.visits import Visits
+from iosim.predict.formula import Formula
 from iosim.predict.room import Room
 from iosim.predict.sizes import ONE, Int, Passes, Shape, Size, once
 from iosim.predict.term import Term, read, write
@@ -79,3 +80,17 @@ def peaks(s: Shape, kinds: Kinds, room: Room, options: Options) -> Iterator[Int]
         yield cols * (d + dv) * (room.given + room.made) + rows * (row + dq) + scores
         if not shared:
             yield rows * (row + d * room.made) + cols * (d + dv) * room.given + scores
+
+
+FORMS = {
+    "flash2-backward": Formula(
+        terms,
+        peaks,
+        ("accumulator", "dq_pass"),
+        "keys",
+        "Θ(N²d²/M)",
+        both=lambda options: options.dq_pass == "own",
+        falls=True,
+        shares=True,
+    )
+}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iosim.core.problem import Options
+from iosim.core.options import Options
 from iosim.predict.census.tiles import Kinds
 from iosim.predict.census.visits import Visits
+from iosim.predict.formula import Formula
 from iosim.predict.room import Room
 from iosim.predict.sizes import ONE, Int, Shape, once
 from iosim.predict.term import Term, read, write
@@ -73,3 +74,6 @@ def peaks(s: Shape, kinds: Kinds, room: Room, options: Options) -> Iterator[Int]
         score = 2 * room.made + (0 if full else room.mask)
         column = cols * (d + dv) * (room.given + room.made)
         yield column + rows * ((d + dv) * room.given + o + dq + 3 * room.made) + rows * cols * score
+
+
+FORMS = {"flash-backward": Formula(terms, peaks, ("first_pass", "accumulator"), "keys", "Θ(N²d²/M)", falls=True, shares=True)}

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iosim.core.problem import Options
+from iosim.core.options import Options
 from iosim.predict.census.tiles import Kinds
 from iosim.predict.census.visits import Visits
+from iosim.predict.formula import Formula
 from iosim.predict.room import Room
 from iosim.predict.sizes import Int, Passes, Shape, Size, once
 from iosim.predict.term import Term, read, write
@@ -53,3 +54,9 @@ def backward_peaks(s: Shape, kinds: Kinds, room: Room, options: Options) -> Iter
     width = s.d.value + s.dv.value
     for rows, cols, _, _ in kinds.visited:
         yield cols * width * (room.given + room.made) + rows * width * room.given + rows * cols * (room.scores + 2 * room.made)
+
+
+FORMS = {
+    "fmha": Formula(terms, peaks, (), "queries", "Θ(Nd + N²)", falls=True, skips=False, wide=True),
+    "fmha-backward": Formula(backward, backward_peaks, (), "queries", "Θ(Nd + N²)", falls=True, skips=False, wide=True, shares=True),
+}

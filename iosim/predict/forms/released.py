@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iosim.core.problem import Options
+from iosim.core.options import Options
 from iosim.predict.census.tiles import Kinds
 from iosim.predict.census.visits import Visits
+from iosim.predict.formula import Formula
 from iosim.predict.room import Room
 from iosim.predict.sizes import ONE, Int, Shape, once
 from iosim.predict.term import Term, read, write
@@ -79,3 +80,9 @@ def backward_peaks(s: Shape, kinds: Kinds, room: Room, options: Options) -> Iter
         score = 2 * room.made + (0 if full else room.mask)
         keys = cols * (d + dv) * (room.given + room.made)
         yield keys + rows * ((d + dv) * room.given + o + (d + 2) * room.made) + rows * cols * score
+
+
+FORMS = {
+    "released": Formula(terms, peaks, (), "keys", "Θ(N²d²/M)", falls=True),
+    "released-backward": Formula(backward, backward_peaks, (), "keys", "Θ(N²d²/M)", falls=True, shares=True),
+}

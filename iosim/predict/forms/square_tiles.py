@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from iosim.core.problem import Options
+from iosim.core.options import Options
 from iosim.predict.census.tiles import Kinds
 from iosim.predict.census.visits import Visits
+from iosim.predict.formula import Formula
 from iosim.predict.room import Room
 from iosim.predict.sizes import ONE, Int, Passes, Shape, Size, ceil_div, once, smaller
 from iosim.predict.term import Term, read, write
@@ -65,3 +66,10 @@ def made_scores(rows: Int, cols: Int, deep: Int, room: Room, *, full: bool) -> I
 def streamed(rows: Int, wide: Int, deep: Int, room: Room) -> Int:
     """A tile of ``rows`` and ``wide`` columns of P B, beside ``deep`` columns of P, or S, and rows of B."""
     return rows * wide * room.made + rows * deep * room.scores + deep * wide * room.given
+
+
+FORMS = {
+    "square-tiles": Formula(
+        terms, peaks, ("depth",), "queries", "Θ(N² + N²d/√M)", both=lambda options: True, falls=True, cut=("dv",), square=True
+    )
+}

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from iosim.core.problem import Options
+from iosim.core.options import Options
 from iosim.predict.census.tiles import Kinds
 from iosim.predict.census.visits import Visits
 from iosim.predict.forms.square_tiles import depth_of, for_each_tile, made_scores, met, streamed
+from iosim.predict.formula import Formula
 from iosim.predict.room import Room
 from iosim.predict.sizes import ONE, Int, Shape, once
 from iosim.predict.term import Term, read, write
@@ -86,3 +87,11 @@ def _score_gradients_room(rows: Int, cols: Int, deep: Int, room: Room, options: 
     if options.depth == "one":
         return tile + factors
     return rows * room.made + tile + np.maximum(factors, rows * cols * room.scores)
+
+
+FORMS = {
+    "square-tiles-backward": Formula(
+        terms, peaks, ("depth",), "queries", "Θ(N² + N²d/√M)", both=lambda options: True, falls=True, cut=("d", "dv"), square=True,
+        shares=True,
+    )
+}  # fmt: skip

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iosim.core.problem import Options
+from iosim.core.options import Options
 from iosim.predict.census.tiles import Kinds
 from iosim.predict.census.visits import Visits
+from iosim.predict.formula import Formula
 from iosim.predict.room import Room
 from iosim.predict.sizes import ONE, Int, Passes, Shape, Size, once
 from iosim.predict.term import Term, read, write
@@ -50,3 +51,6 @@ def peaks(s: Shape, kinds: Kinds, room: Room, options: Options) -> Iterator[Int]
         yield s.Nk.value * room.scores
     else:
         yield kinds.rows * 3 * room.made + kinds.rows * kinds.cols * room.scores  # l, m and m_new beside a tile of S
+
+
+FORMS = {"standard": Formula(terms, peaks, ("reuse", "softmax"), "queries", "Θ(Nd + N²)", falls=True)}

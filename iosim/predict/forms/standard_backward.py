@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iosim.core.problem import Options
+from iosim.core.options import Options
 from iosim.predict.census.tiles import Kinds
 from iosim.predict.census.visits import Visits
+from iosim.predict.formula import Formula
 from iosim.predict.room import Room
 from iosim.predict.sizes import ONE, Int, Passes, Shape, Size, once
 from iosim.predict.term import Term, read, write
@@ -68,3 +69,10 @@ def peaks(s: Shape, kinds: Kinds, room: Room, options: Options) -> Iterator[Int]
         yield 2 * s.Nk.value * room.scores
     else:
         yield kinds.rows * room.made + 2 * kinds.rows * kinds.cols * room.scores  # D beside a tile of P and one of dP
+
+
+FORMS = {
+    "standard-backward": Formula(
+        terms, peaks, ("reuse", "softmax"), "queries", "Θ(Nd + N²)", both=lambda options: options.reuse == "tiled", falls=True, shares=True
+    )
+}

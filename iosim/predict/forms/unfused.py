@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iosim.core.problem import Options
+from iosim.core.options import Options
 from iosim.predict.census.tiles import Kinds
 from iosim.predict.census.visits import Visits
+from iosim.predict.formula import Formula
 from iosim.predict.room import Room
 from iosim.predict.sizes import ONE, Int, Passes, Shape, Size, once
 from iosim.predict.term import Term, read, write
@@ -147,3 +148,16 @@ def _loads(s: Shape, array: str, why: str) -> Term:
 
 def _stores(s: Shape, array: str, why: str) -> Term:
     return write(array, once(s.Nq), s.Nk, why)
+
+
+FORMS = {
+    "pytorch": Formula(pytorch, pytorch_peaks, ("reuse",), "queries", "Θ(Nd + N²)", falls=True, skips=False),
+    "megatron": Formula(megatron, megatron_peaks, ("reuse",), "queries", "Θ(Nd + N²)", falls=True, skips=False),
+    **dict.fromkeys(
+        ("pytorch-backward", "megatron-backward"),
+        Formula(
+            backward, backward_peaks, ("reuse",), "queries", "Θ(Nd + N²)", both=lambda options: options.reuse == "tiled", falls=True,
+            skips=False, shares=True,
+        ),
+    ),
+}  # fmt: skip

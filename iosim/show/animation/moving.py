@@ -118,7 +118,7 @@ def picture(plans: Sequence[Plan], seed: int = 0) -> MovingPicture:
 
 def roomy(plans: Sequence[Plan]) -> int:
     """The smallest power of two in which every plan fits, in the unit of their SRAM."""
-    return 1 << (max(plan.predicted_peak() for plan in plans) - 1).bit_length()
+    return 1 << (max(plan.peak() for plan in plans) - 1).bit_length()
 
 
 def from_trace(path: str | Path, sram: Capacity | int | str | None = None) -> MovingPicture:

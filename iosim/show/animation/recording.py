@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from iosim.attention.catalogue import kernel
 from iosim.attention.inputs import random_inputs
 from iosim.attention.plan import Plan
 from iosim.core import dtypes
@@ -51,7 +50,7 @@ def record(plan: Plan, seed: int = 0) -> Recording:
     from iosim.attention.judge import with_forward  # the oracle loads where it is used
 
     measure(plan)
-    values = random_inputs(plan.problem, seed, gradient=kernel(plan.kernel).forward is not None)
+    values = random_inputs(plan.problem, seed, gradient=plan.kernel.forward is not None)
     watcher = Watcher(Pool(np.dtype(dtypes.accumulator(plan.problem.dtype)), sample_of(plan)))
     m = watcher.machine = plan.machine("execute", [watcher])
     ready = with_forward(plan, values, 0)
@@ -63,8 +62,8 @@ def record(plan: Plan, seed: int = 0) -> Recording:
     shown = f"; 1 of {groups} KV heads and its group is shown, the others do the same" if groups > 1 else ""
     told = f"{described(plan.problem)}{shown}, blocks {plan.blocks}"
     return Recording(
-        plan.kernel, told, plan.sram.amount, plan.sram.unit, watcher.steps, (plan.blocks.rows, plan.blocks.cols), watcher.listing.lines,
-        watcher.pool, held,
+        plan.kernel.name, told, plan.sram.amount, plan.sram.unit, watcher.steps, (plan.blocks.rows, plan.blocks.cols),
+        watcher.listing.lines, watcher.pool, held,
     )  # fmt: skip
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
 
-from iosim.attention.catalogue import kernel
 from iosim.attention.plan import Plan
 from iosim.core.masks import patterns
 from iosim.core.problem import Attention, Blocks
@@ -98,7 +97,7 @@ def reduced(plan: Plan, sides: Blocks, most: int, heads: int) -> Attention:
     p, packed = plan.problem, heads if plan.options.pack else 1
     down, across = (min(most, tiles) for tiles in grid_of(plan))
     n, nk = max(1, down * sides.rows // packed), across * sides.cols
-    deep = min(3, -(-p.d // plan.blocks.cols)) if "depth" in kernel(plan.kernel).options else 1
+    deep = min(3, -(-p.d // plan.blocks.cols)) if plan.kernel.pieces(plan) > 1 else 1
     d = min(p.d, deep * SIDES[0])
     window = p.window and (reach(p.window[0], plan, sides, nk), reach(p.window[1], plan, sides, nk))
     return Attention(
@@ -138,4 +137,4 @@ def width(problem: Attention, d: int) -> int:
 
 def wide(plan: Plan) -> bool:
     """Whether a tile holds all keys."""
-    return kernel(plan.kernel).wide or plan.options.reuse == "ideal"
+    return plan.kernel.wide(plan.options)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from iosim.attention.plan import BlockChoice
 from iosim.core.counts import Counts
 from iosim.core.errors import BadInput
+from iosim.core.options import Value
 from iosim.study.formula.grid import Grid, Point
 from iosim.study.formula.intervals import Number
 from iosim.study.formula.reasons import MOVES, Move, Tried, moved, why
@@ -73,7 +74,7 @@ def _record(found: Counterexample | None) -> dict[str, object] | None:
 
 def check_formula(
     kernel: str, expression: str, *, of: str = "words", blocks: BlockChoice = "fit", dtype: str = "float32",
-    causal: bool = False, window: tuple[int, int] | None = None, **options: str | bool | None,
+    causal: bool = False, window: tuple[int, int] | None = None, **options: Value | None,
 ) -> Verdict:  # fmt: skip
     """Compare a formula (see :func:`iosim.study.formula.typed.parse`) with the words of one head counted by running the listing, on a grid.
 

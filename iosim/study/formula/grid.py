@@ -54,7 +54,7 @@ class Grid:
         N_q and N_k differ where the formula names one of them and not N, d_v and d where it names d_v. Where it names M, that varies
         and the block rule chooses Br and Bc; else these vary in an SRAM that holds anything.
         """
-        if kernel(self.kernel).name == "block-sparse":
+        if kernel(self.kernel).brings is not None:
             raise BadInput("block-sparse moves what its block mask says, which no formula over N, d, Br and Bc can; check flash instead")
         if "M" in self.names and not isinstance(self.blocks, str):
             raise BadInput(f"with M in the formula a rule chooses the blocks: fit, paper or best, not {self.blocks}")

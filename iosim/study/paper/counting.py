@@ -183,7 +183,7 @@ def count(asked: Asked) -> Work:
     machine, times = plan.machine("count"), plan.problem.instances
     arrays = plan.run(machine)
     counts = machine.finish()
-    moved = tuple(_moved(plan.kernel, name, arrays[name].shape, one * times) for name, one in counts.arrays.items())
+    moved = tuple(_moved(plan.kernel.name, name, arrays[name].shape, one * times) for name, one in counts.arrays.items())
     mask = plan.problem.block_mask
     return Work(asked, moved, counts.flops.matmul * times, None if mask is None else mask.nnz / (mask.grid[0] * mask.grid[1]))
 

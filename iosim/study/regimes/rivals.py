@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal, get_args
 
 import numpy as np
@@ -12,7 +13,8 @@ from iosim import predict
 from iosim.attention.catalogue import KERNELS, kernel
 from iosim.attention.compare import check_some_have
 from iosim.core.errors import BadInput
-from iosim.core.problem import Attention, Options
+from iosim.core.options import Option, Options, Value
+from iosim.core.problem import Attention
 from iosim.predict.blocks.fitting import shaped
 from iosim.predict.case import Case, case
 from iosim.predict.sizes import Ints
@@ -37,9 +39,7 @@ class Rival:
 
 def known(backward: bool) -> tuple[str, ...]:
     """The algorithms of papers that are exact without a mask, forward or backward."""
-    return tuple(
-        name for name, found in KERNELS.items() if found.paper and (found.forward is not None) == backward and name != "block-sparse"
-    )
+    return tuple(name for name, found in KERNELS.items() if found.rival and (found.forward is not None) == backward)
 
 
 def rivals(kernels: Sequence[str] | None, backward: bool, rule: BlockRule, options: Mapping[str, str | None]) -> tuple[Rival, ...]:
@@ -58,8 +58,8 @@ def rivals(kernels: Sequence[str] | None, backward: bool, rule: BlockRule, optio
             raise BadInput(f"{name} is not among the exact {which} algorithms that are compared over M: {', '.join(known(backward))}")
     given = {option: value for option, value in options.items() if value is not None}
     check_some_have(names, given)
-    Options(**given)  # type: ignore[arg-type]  # it checks the values
-    own = [{option: value for option, value in given.items() if option in KERNELS[name].options} for name in names]
+    Options(**given)  # it checks the values
+    own = [{option: value for option, value in given.items() if option in KERNELS[name].has} for name in names]
     return tuple(rival for name, some in zip(names, own, strict=True) for rival in _rivals(name, rule, some))
 
 
@@ -73,27 +73,34 @@ def curve(rival: Rival, problem: Attention, rule: BlockRule) -> Steps:
 
 
 def _rivals(name: str, rule: BlockRule, options: Mapping[str, str]) -> list[Rival]:
-    has = KERNELS[name].options
-    open_softmax = "softmax" in has and "softmax" not in options
-    variants = ({"softmax": "rows"}, {"softmax": "streamed"}) if open_softmax else ({},)
-    if "depth" not in has:
-        return [Rival(name, name, options, variants)]
-    depths = [options["depth"]] if "depth" in options else ["square", "one"] if rule == "best" else ["square"]
-    return [Rival(named(name, depth), name, {**options, "depth": depth}, variants) for depth in depths]
+    """The kernel, once for every value of the options that make rivals of it; the value that is printed goes without saying."""
+    tried = [option for option in KERNELS[name].options if option.over_m == "best" and option.name not in options]
+    variants = tuple({option.name: str(value) for option, value in zip(tried, values, strict=True)} for values in _values(tried))
+    apart = [option for option in KERNELS[name].options if option.over_m == "each"]
+    fixed = {option.name: options[option.name] for option in apart if option.name in options}
+    if rule == "paper":
+        fixed = {option.name: str(option.default) for option in apart} | fixed
+    chosen = [dict(zip([option.name for option in apart], map(str, values), strict=True)) for values in _values(apart)]
+    return [Rival(_named(name, apart, values), name, {**options, **values}, variants) for values in chosen if {**values, **fixed} == values]
 
 
-def named(name: str, depth: str) -> str:
-    """A kernel of blocked products and the depth of these: the printed one, square tiles, goes without saying."""
-    return name if depth == "square" else f"{name} ({depth})"
+def _values(options: Sequence[Option]) -> Iterable[tuple[Value, ...]]:
+    """Every choice of values for some options."""
+    return product(*(option.choices for option in options))
+
+
+def _named(name: str, apart: Sequence[Option], values: Mapping[str, str]) -> str:
+    unusual = [values[option.name] for option in apart if values[option.name] != option.default]
+    return f"{name} ({', '.join(unusual)})" if unusual else name
 
 
 def _best(rival: Rival, problem: Attention, variant: int) -> Steps:
-    found = predict.frontier(rival.kernel, problem, Options(**rival.asked(variant)))  # type: ignore[arg-type]  # checked by rivals
+    found = predict.frontier(rival.kernel, problem, Options(**rival.asked(variant)))
     return Steps(rival.name, found.sram, found.words, found.rows, found.cols, np.zeros_like(found.sram))
 
 
 def _paper(rival: Rival, problem: Attention, variant: int) -> Steps:
-    options = Options(**rival.asked(variant))  # type: ignore[arg-type]  # checked by rivals
+    options = Options(**rival.asked(variant))
     asked, outer = case(rival.kernel, problem, options), _outers(problem)
     rows, cols = (np.broadcast_to(np.asarray(size), outer.shape) for size in shaped(asked, outer))
     words = predict.dense_words(rival.kernel, n=problem.n, nk=problem.nk, d=problem.d, dv=problem.dv, Br=rows, Bc=cols, options=options)

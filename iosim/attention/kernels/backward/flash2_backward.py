@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from iosim.attention.declaration import fills, keeps, kernel, key_tiles, only, reads, widened
 from iosim.attention.kernels.backward.matrices import fill
 from iosim.attention.kernels.masking import Mask, dropped, scores
+from iosim.attention.settling import accumulator_of_a_shared_pass
+from iosim.core.options import ACCUMULATOR, DQ_PASS, PACK, SKIP
 from iosim.machine import Block, Hbm, Machine, Tile, exp, finite
 
 
+@kernel(
+    reads("Q", "K", "V", "O", "LSE", "dO"), fills("dQ", "dK", "dV", "D"), keeps(only("dQ_acc", widened, "dQ")),
+    options=(SKIP, ACCUMULATOR, DQ_PASS, PACK), settle=accumulator_of_a_shared_pass, outside="keys", grid=key_tiles, forward="flash2",
+    source="Dao 2023, arXiv 2307.08691, Algorithm 2",
+    paper=True, rival=True, colour="#009E73", mark="^", letter="B", place=7,
+)  # fmt: skip
 def flash2_backward(
     m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, LSE: Hbm, dO: Hbm, dQ: Hbm, dK: Hbm, dV: Hbm, D: Hbm, dQ_acc: Hbm,
     *, Br: int, Bc: int, scale: float, mask: Mask, dq_pass: str = "shared",

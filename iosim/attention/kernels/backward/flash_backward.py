@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from iosim.attention.declaration import created, fills, heads, keeps, kernel, only, reads, widened
 from iosim.attention.kernels.backward.matrices import fill
 from iosim.attention.kernels.masking import Mask, dropped, scores
+from iosim.attention.settling import accumulator_made_on_chip
+from iosim.core.options import ACCUMULATOR, FIRST_PASS, PACK, SKIP
 from iosim.machine import Hbm, Machine, exp, finite, nonzero
 
 
+@kernel(
+    reads("Q", "K", "V", "O", "l", "m", "dO"), fills("dQ", "dK", "dV"), keeps(only("D", created), only("dQ_acc", widened, "dQ")),
+    options=(SKIP, FIRST_PASS, ACCUMULATOR, PACK), settle=accumulator_made_on_chip, outside="keys", grid=heads, forward="flash",
+    source="Dao et al. 2022, arXiv 2205.14135, Algorithm 4",
+    paper=True, rival=True, colour="#0072B2", mark="o", letter="F", place=6,
+)  # fmt: skip
 def flash_backward(
     m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, L: Hbm, M: Hbm, dO: Hbm, dQ: Hbm, dK: Hbm, dV: Hbm, D: Hbm | None, dQ_acc: Hbm,
     *, Br: int, Bc: int, scale: float, mask: Mask, first_pass: str = "load",

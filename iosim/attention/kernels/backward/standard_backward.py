@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from iosim.attention.declaration import fills, ideal, kernel, reads, whole_rows
 from iosim.attention.kernels.backward.matrices import outer, weighted_columns
 from iosim.attention.kernels.masking import Mask
 from iosim.attention.kernels.standard import weighted_rows
+from iosim.attention.settling import softmax_that_fits
+from iosim.core.options import REUSE, SKIP, SOFTMAX
 from iosim.machine import Hbm, Machine
 
 
+@kernel(
+    reads("Q", "K", "V", "P", "dO"), fills("dP", "dS", "dQ", "dK", "dV"), options=(SKIP, REUSE, SOFTMAX), wide=ideal,
+    settle=softmax_that_fits(rows=2), product=whole_rows, forward="standard",  # a row of dP stands beside that of P
+    source="Dao et al. 2022, arXiv 2205.14135, Algorithm 3",
+    paper=True, rival=True, colour="#D55E00", mark="s", letter="S", place=5,
+)  # fmt: skip
 def standard_backward(
     m: Machine, Q: Hbm, K: Hbm, V: Hbm, P: Hbm, dO: Hbm, dP: Hbm, dS: Hbm, dQ: Hbm, dK: Hbm, dV: Hbm,
     *, Br: int, Bc: int, scale: float, mask: Mask, reuse: str = "tiled", softmax: str = "rows",

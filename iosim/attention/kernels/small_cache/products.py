@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
+from iosim.attention.declaration import Asked
 from iosim.attention.kernels.masking import Mask, dropped
 from iosim.core.masks.runs import Runs
+from iosim.core.problem import Blocks
 from iosim.machine import Block, Hbm, Machine, Tile
+
+
+def by_depth(plan: Asked) -> Blocks:
+    """How many rows and keys one blocked product sums over."""
+    return Blocks(1, 1) if plan.options.depth == "one" else plan.blocks
+
+
+def cut_columns(plan: Asked) -> int:
+    """In how many pieces a tile of the grid is visited, since columns are cut too."""
+    p, wide = plan.problem, min(plan.blocks.cols, plan.problem.nk)
+    deep = 1 if plan.options.depth == "one" else wide
+    return -(-p.d // deep) + -(-p.dv // wide) * (wide // deep)
 
 
 def product(m: Machine, A: Hbm, B: Hbm, i: Tile, j: Tile, *, deep: int, name: str) -> Block:

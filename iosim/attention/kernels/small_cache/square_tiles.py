@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from iosim.attention.declaration import fills, keeps, kernel, reads
 from iosim.attention.kernels.masking import Mask, dropped
-from iosim.attention.kernels.small_cache.products import inner, product
+from iosim.attention.kernels.small_cache.products import by_depth, cut_columns, inner, product
+from iosim.core.options import DEPTH, SKIP
 from iosim.machine import Block, Hbm, Machine, Tile, exp, finite, maximum, nonzero
 
 
+@kernel(
+    reads("Q", "K", "V"), fills("O", "l", "m"), keeps("S"), options=(SKIP, DEPTH), product=by_depth, pieces=cut_columns,
+    backward="square-tiles-backward", source="Saha and Ye 2024, arXiv 2402.07443, Algorithm 1",
+    paper=True, rival=True, colour="#E69F00", mark="P", letter="q", place=8,
+)  # fmt: skip
 def square_tiles(
     m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, L: Hbm, M: Hbm, S: Hbm,
     *, Br: int, Bc: int, scale: float, mask: Mask, depth: str = "square",

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from iosim.attention.declaration import fills, keeps, kernel, reads
 from iosim.attention.kernels.masking import Mask, dropped
-from iosim.attention.kernels.small_cache.products import by_columns, by_rows, inner, product
+from iosim.attention.kernels.small_cache.products import by_columns, by_depth, by_rows, cut_columns, inner, product
 from iosim.attention.kernels.small_cache.square_tiles import blocked_scores
+from iosim.core.options import DEPTH, SKIP
 from iosim.machine import Hbm, Machine, exp, finite, nonzero
 
 
+@kernel(
+    reads("Q", "K", "V", "O", "l", "m", "dO"), fills("dQ", "dK", "dV", "D"), keeps("P", "dS"), options=(SKIP, DEPTH), product=by_depth,
+    pieces=cut_columns, forward="square-tiles", source="after Saha and Ye 2024, arXiv 2402.07443, who print no backward pass",
+    paper=True, rival=True, colour="#56B4E9", mark="X", letter="Q", place=9,
+)  # fmt: skip
 def square_tiles_backward(
     m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, L: Hbm, M: Hbm, dO: Hbm, dQ: Hbm, dK: Hbm, dV: Hbm, D: Hbm, P: Hbm, dS: Hbm,
     *, Br: int, Bc: int, scale: float, mask: Mask, depth: str = "square",

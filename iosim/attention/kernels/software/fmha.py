@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from iosim.attention.declaration import fills, heads, kernel, reads, whole_rows
 from iosim.attention.kernels.masking import Mask, dropped, scores
+from iosim.core.options import Options
 from iosim.machine import Hbm, Machine, exp, finite, nonzero
 
 
+def always_whole(_: Options) -> bool:
+    """K and V are whole on chip."""
+    return True
+
+
+@kernel(
+    reads("Q", "K", "V"), fills("P", "O"), wide=always_whole, grid=heads, backward="fmha-backward",
+    source="NVIDIA Apex, as described by Dao et al. 2022, arXiv 2205.14135, Appendix E.4", letter="h", place=14,
+)  # fmt: skip
 def fmha(m: Machine, Q: Hbm, K: Hbm, V: Hbm, P: Hbm, O: Hbm, *, Br: int, Bc: int, scale: float, mask: Mask) -> None:
     """NVIDIA Apex's fused attention for short sequences, forward, as described by Dao et al. 2022 (arXiv 2205.14135, Appendix E.4).
 
@@ -24,6 +35,10 @@ def fmha(m: Machine, Q: Hbm, K: Hbm, V: Hbm, P: Hbm, O: Hbm, *, Br: int, Bc: int
             m.store(O[i], dropped(m, s, i, j, mask) @ v)
 
 
+@kernel(
+    reads("Q", "K", "V", "P", "dO"), fills("dQ", "dK", "dV"), wide=always_whole, grid=heads, product=whole_rows, forward="fmha",
+    source="our own listing", letter="H", place=15,
+)  # fmt: skip
 def fmha_backward(
     m: Machine, Q: Hbm, K: Hbm, V: Hbm, P: Hbm, dO: Hbm, dQ: Hbm, dK: Hbm, dV: Hbm,
     *, Br: int, Bc: int, scale: float, mask: Mask,

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from iosim.attention.declaration import fills, heads, keeps, kernel, reads
 from iosim.attention.kernels.backward.matrices import fill
 from iosim.attention.kernels.masking import Mask, dropped, scores
+from iosim.core.options import SKIP
 from iosim.machine import Hbm, Machine, exp, finite, log, maximum, nonzero
 
 
+@kernel(
+    reads("Q", "K", "V"), fills("O", "LSE"), keeps("O_acc"), options=(SKIP,), outside="keys", grid=heads, backward="released-backward",
+    source="github.com/Dao-AILab/flash-attention, May 2022 to 1.0", letter="r", place=16,
+)  # fmt: skip
 def released(m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, LSE: Hbm, O_acc: Hbm, *, Br: int, Bc: int, scale: float, mask: Mask) -> None:
     """FlashAttention forward, release 0 of May 2022 to 1.0 (github.com/Dao-AILab/flash-attention): ``flash`` with LSE = m + log l alone.
 
@@ -37,6 +43,10 @@ def released(m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, LSE: Hbm, O_acc: Hbm, *
         m.store(LSE[i], m.full(-np.inf, i.size, 1, name="LSE_i"))
 
 
+@kernel(
+    reads("Q", "K", "V", "O", "LSE", "dO"), fills("dQ", "dK", "dV"), keeps("D", "dQ_acc"), options=(SKIP,), outside="keys", grid=heads,
+    forward="released", source="github.com/Dao-AILab/flash-attention, May 2022 to 1.0", letter="R", place=17,
+)  # fmt: skip
 def released_backward(
     m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, LSE: Hbm, dO: Hbm, dQ: Hbm, dK: Hbm, dV: Hbm, D: Hbm, dQ_acc: Hbm,
     *, Br: int, Bc: int, scale: float, mask: Mask,

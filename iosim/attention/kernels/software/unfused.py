@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from iosim.attention.declaration import dropout, fills, ideal, keeps, kernel, only, reads, whole_rows
 from iosim.attention.kernels.backward.matrices import outer, weighted_columns
 from iosim.attention.kernels.backward.standard_backward import softmax_backward_rows
 from iosim.attention.kernels.masking import Mask
 from iosim.attention.kernels.standard import scores_ideal, scores_tiled, softmax_rows, weighted_rows
+from iosim.core.options import REUSE
 from iosim.machine import Hbm, Machine, exp, finite, nonzero
 
+DROPPED = only("Pd", dropout, "P"), only("R", dropout)
+UNFUSED = reads("Q", "K", "V", "P", "dO", *DROPPED), fills("dP", "dS", "dQ", "dK", "dV"), keeps(only("dPd", dropout, "dP"))
 
+
+@kernel(
+    reads("Q", "K", "V"), fills("S", "P", "O"), keeps(*DROPPED), options=(REUSE,), wide=ideal, backward="pytorch-backward",
+    source="as benchmarked by Dao et al. 2022, arXiv 2205.14135, Appendix E", letter="p", place=10,
+)  # fmt: skip
 def pytorch(
     m: Machine, Q: Hbm, K: Hbm, V: Hbm, S: Hbm, P: Hbm, O: Hbm, Pd: Hbm, R: Hbm | None,
     *, Br: int, Bc: int, scale: float, mask: Mask, reuse: str = "tiled",
@@ -30,6 +39,10 @@ def pytorch(
     weighted_rows(m, Pd, V, O, Br=Br, Bc=Bc, mask=mask, whole=reuse == "ideal")
 
 
+@kernel(
+    reads("Q", "K", "V"), fills("S", "P", "O"), keeps(*DROPPED), options=(REUSE,), wide=ideal, backward="megatron-backward",
+    source="Shoeybi et al. 2019, arXiv 1909.08053", letter="m", place=11,
+)  # fmt: skip
 def megatron(
     m: Machine, Q: Hbm, K: Hbm, V: Hbm, S: Hbm, P: Hbm, O: Hbm, Pd: Hbm, R: Hbm | None,
     *, Br: int, Bc: int, scale: float, mask: Mask, reuse: str = "tiled",
@@ -45,6 +58,8 @@ def megatron(
     weighted_rows(m, Pd, V, O, Br=Br, Bc=Bc, mask=mask, whole=reuse == "ideal")
 
 
+@kernel(*UNFUSED, name="pytorch-backward", forward="pytorch", letter="P", place=12, options=(REUSE,), wide=ideal, product=whole_rows)
+@kernel(*UNFUSED, name="megatron-backward", forward="megatron", letter="M", place=13, options=(REUSE,), wide=ideal, product=whole_rows)
 def unfused_backward(
     m: Machine, Q: Hbm, K: Hbm, V: Hbm, P: Hbm, dO: Hbm, Pd: Hbm, R: Hbm | None, dP: Hbm, dS: Hbm, dQ: Hbm, dK: Hbm, dV: Hbm, dPd: Hbm,
     *, Br: int, Bc: int, scale: float, mask: Mask, reuse: str = "tiled",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from iosim import predict
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 from iosim.course.spec import Array, Exercise, FunctionCheck, Given, Mistake, Wrong
 
 

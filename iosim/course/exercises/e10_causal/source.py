@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 from iosim.course.exercises import mistakes as common
 from iosim.course.exercises.excerpt import excerpt
 from iosim.course.predicted import predicted

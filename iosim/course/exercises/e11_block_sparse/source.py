@@ -9,7 +9,8 @@ import numpy as np
 from iosim import predict
 from iosim.core.masks.block import BlockMask, grid_shape
 from iosim.core.masks.patterns import butterfly
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 from iosim.course.exercises import mistakes as common
 from iosim.course.exercises.e07_flash.source import ENDS, FILLING, KEPT, TURNED, scalable
 from iosim.course.exercises.excerpt import excerpt

@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from iosim import predict
+from iosim.attention.catalogue import KERNELS
+from iosim.attention.judge import truth
 from iosim.attention.plan import Plan
-from iosim.attention.truth import truth
-from iosim.core.problem import Attention, Blocks, Options
+from iosim.core.options import Options
+from iosim.core.problem import Attention, Blocks
 from iosim.core.units import Capacity
 from iosim.course.predicted import predicted
 from iosim.course.spec import Array, Exercise, KernelCheck, Mistake, Trial
@@ -94,7 +96,7 @@ def passed_forward(asked: Attention, data: Data, rng: np.random.Generator) -> di
 
 def gradients(asked: Attention, data: Data) -> Expected:
     """dQ, dK and dV from the oracle, with the bounds that hold for tiles of any size, one query and one key among them."""
-    right = truth(Plan("flash2-backward", asked, Blocks(1, 1), Options(), Capacity(1), "record"), dict(data))
+    right = truth(Plan(KERNELS["flash2-backward"], asked, Blocks(1, 1), Options(), Capacity(1), "record"), dict(data))
     return {name: (right.values[name], right.bounds[name]) for name in ("dQ", "dK", "dV")}
 
 

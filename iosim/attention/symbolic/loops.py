@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sympy
 
+from iosim.attention.symbolic.sizes import closed, extent
 from iosim.core.errors import BadInput
-from iosim.study.symbolic.sizes import closed, extent
 
 
 class Loop:

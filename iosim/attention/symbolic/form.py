@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import sympy
 
-from iosim.core.problem import Options
+from iosim.attention.symbolic.moves import Moves, Operations
+from iosim.attention.symbolic.sizes import SIZES, N, N_k, N_q, X, X_v, d, d_v
+from iosim.attention.symbolic.spelled import FORMULA, LATEX, PLAIN, in_tiles
+from iosim.core.options import Options, Value
 from iosim.core.tables import Cell, table
 from iosim.predict import Moved, Term
-from iosim.study.symbolic.moves import Moves, Operations
-from iosim.study.symbolic.sizes import SIZES, N, N_k, N_q, X, X_v, d, d_v
-from iosim.study.symbolic.spelled import FORMULA, LATEX, PLAIN, in_tiles
 
 
 class Line(NamedTuple):
@@ -25,13 +25,19 @@ class Line(NamedTuple):
     by_hand: str
     equal: bool
 
+    def of(self, moved: Moved) -> int:
+        """The words of this kind among those of the array."""
+        return {"read": moved.reads, "write": moved.writes - moved.init_writes}.get(self.move, moved.init_writes)
+
 
 @dataclass(frozen=True, slots=True)
 class ClosedForm:
     """What one head without a mask moves, for all sizes at once: as the run of the listing gave it, and as :mod:`iosim.predict` has it.
 
-    ``derived[array]`` and ``by_hand[array]`` hold :class:`Moves`, sympy expressions over :data:`iosim.study.symbolic.SIZES` (N_q, N_k, d,
-    d_v, Br, Bc) with ceilings for the numbers of tiles; ``terms`` are those that ``by_hand`` sums up; ``operations`` came from the run,
+    A listing of a user has no form by hand: its ``terms`` and ``by_hand`` are empty.
+
+    ``derived[array]`` and ``by_hand[array]`` hold :class:`Moves`, sympy expressions over :data:`iosim.attention.symbolic.SIZES` (N_q, N_k,
+    d, d_v, Br, Bc) with ceilings for the numbers of tiles; ``terms`` are those that ``by_hand`` sums up; ``operations`` came from the run,
     too.
     """
 
@@ -49,9 +55,9 @@ class ClosedForm:
         own = [f"{name} {value}" for name, value in self.asked().items()]
         return ", ".join([self.kernel, *own, *([f"dropout {self.dropout:g}"] if self.dropout else [])])
 
-    def asked(self) -> dict[str, str | bool]:
+    def asked(self) -> dict[str, Value]:
         """The options that are not at their defaults."""
-        return {name: value for name, value in asdict(self.options).items() if value != getattr(Options(), name)}
+        return dict(self.options)
 
     @property
     def total(self) -> sympy.Expr:
@@ -66,7 +72,7 @@ class ClosedForm:
     @property
     def agrees(self) -> bool:
         """Whether both roads give the same expression for every array and kind of move."""
-        return self.derived == self.by_hand
+        return not self.terms or self.derived == self.by_hand
 
     @property
     def formula(self) -> str:

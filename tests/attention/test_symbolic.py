@@ -25,9 +25,9 @@ from iosim.memory import Hbm, Machine
 from iosim.predict.formulas import FORMULAS
 from iosim.study.formula.check import check_formula
 from iosim.study.formula.typed import parse
-from iosim.study.symbolic import SIZES, UNSUPPORTED, ClosedForm, Everywhere, Moves, SymbolicMachine, closed_form
-from iosim.study.symbolic.sizes import NUMBERS, of_term
-from iosim.study.symbolic.spelled import FORMULA, PLAIN
+from iosim.attention.symbolic import SIZES, UNSUPPORTED, ClosedForm, Everywhere, Moves, SymbolicMachine, closed_form
+from iosim.attention.symbolic.sizes import NUMBERS, of_term
+from iosim.attention.symbolic.spelled import FORMULA, PLAIN
 
 N_q, N_k, d, d_v, Br, Bc = SIZES
 T_r, T_c = sympy.ceiling(N_q / Br), sympy.ceiling(N_k / Bc)
@@ -319,7 +319,7 @@ sys.modules["sympy"] = None  # importing it raises ImportError
 import iosim, iosim.cli.commands.explain
 from iosim.core.errors import MissingExtra
 try:
-    import iosim.study.symbolic
+    import iosim.attention.symbolic
 except MissingExtra as error:
     print(error)
 """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import sympy
 
-from iosim.study.symbolic.sizes import NAMES, TILES, N, N_k, N_q, T_c, T_r, X, X_v, d, d_v
+from iosim.attention.symbolic.sizes import NAMES, TILES, N, N_k, N_q, T_c, T_r, X, X_v, d, d_v
 
 LENGTHS = (T_r, T_c, N, N_q, N_k)
 WIDTHS = (X, X_v, d, d_v)

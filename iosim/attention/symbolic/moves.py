@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import sympy
 
+from iosim.attention.symbolic.sizes import of_term
 from iosim.core.counts import Counts, Flops
 from iosim.predict import Term
-from iosim.study.symbolic.sizes import of_term
 
 ZERO = sympy.Integer(0)
 

@@ -9,6 +9,8 @@ from typing import cast
 import numpy as np
 import sympy
 
+from iosim.attention.symbolic.loops import Loop, summed
+from iosim.attention.symbolic.sizes import opened
 from iosim.core.counts import Counts, Flops, Traffic
 from iosim.core.errors import BadInput, LoopMisuse
 from iosim.core.events import Kind
@@ -16,8 +18,6 @@ from iosim.core.masks.runs import FIRST, FULL, LAST, Runs
 from iosim.machine import Hbm, Machine, Tile
 from iosim.machine.blocks import Block, Shape, number
 from iosim.machine.tiles import Tiles
-from iosim.study.symbolic.loops import Loop, summed
-from iosim.study.symbolic.sizes import opened
 
 Only = dict[sympy.Symbol, sympy.Symbol]
 
@@ -121,5 +121,5 @@ def _turns(seen: Runs | None) -> Turns:
     if seen is None:
         return Turns()
     if not isinstance(seen, Runs) or not isinstance(seen.owner, Turns):
-        raise BadInput("seen= gives the numbers of tiles, which are open here; ask a grid of iosim.study.symbolic.Everywhere for it")
+        raise BadInput("seen= gives the numbers of tiles, which are open here; ask a grid of iosim.attention.symbolic.Everywhere for it")
     return seen.owner

@@ -1,0 +1,339 @@
+"""The declaration of a kernel, which stands beside its listing: its arrays, its options, and what it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from inspect import Parameter, signature
+from typing import Any, Literal, Protocol, TypeVar
+
+from iosim.core.errors import BadInput
+from iosim.core.masks.block import BlockMask
+from iosim.core.options import OPTIONS, Option, Options, Value
+from iosim.core.problem import Attention, Blocks
+from iosim.core.units import Capacity
+
+Listing = TypeVar("Listing", bound=Callable[..., None])
+Role = Literal["input", "output", "scratch"]
+Type = Literal["storage", "accumulator", "scores", "bool"]
+
+
+class Asked(Protocol):
+    """What a declaration may look at: the problem, the blocks and the options of a plan."""
+
+    @property
+    def problem(self) -> Attention:
+        """The attention problem."""
+
+    @property
+    def blocks(self) -> Blocks:
+        """The blocks that were chosen."""
+
+    @property
+    def options(self) -> Options:
+        """The values of the kernel's options."""
+
+
+AROUND = ("skip", "accumulator", "pack")
+"""Options that say what a listing is given, and need be no parameters of it."""
+
+
+@cache
+def parameters(listing: Callable[..., None]) -> Mapping[str, Parameter]:
+    """The parameters of a listing by name."""
+    return signature(listing).parameters
+
+
+def always(_: Attention, __: Options) -> bool:
+    """An array that a listing has for every problem."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An HBM array of a listing.
+
+    Args:
+        name: its name in reports; the parameter of the listing may be called otherwise.
+        rows, cols: its shape, as expressions in n, nk, d, dv, Br, Bc and the number options of the kernel.
+        type: "storage", the type of Q; "accumulator", that of sums; "scores", that of S and P; "bool", one byte.
+        role: "input"; "output", which must be written whole; "scratch", which only waits in HBM between tiles.
+        per_kv_head: the query heads of a group share it; where each of them fills it, their shares are summed.
+        infinite: it may hold -inf.
+        when: the problems and options for which the listing has it.
+        instead: the array that the listing gets otherwise; None for no array.
+    """
+
+    name: str
+    rows: str
+    cols: str
+    type: Type = "storage"
+    role: Role = "input"
+    per_kv_head: bool = False
+    infinite: bool = False
+    when: Callable[[Attention, Options], bool] = always
+    instead: str | None = None
+
+
+def _known() -> Iterator[Array]:
+    for name, rows, cols, shared in (("Q", "n", "d", False), ("K", "nk", "d", True), ("V", "nk", "dv", True), ("O", "n", "dv", False)):
+        yield Array(name, rows, cols, per_kv_head=shared)
+        yield Array(f"d{name}", rows, cols, per_kv_head=shared)
+    for name in ("O_acc", "dQ_acc"):
+        yield Array(name, "n", "dv" if name == "O_acc" else "d", "accumulator")
+    for name in ("S", "P", "dS", "dP", "Pd", "dPd"):
+        yield Array(name, "n", "nk", "scores")
+    yield Array("R", "n", "nk", "bool")
+    for name in ("l", "m", "LSE", "D"):
+        yield Array(name, "n", "1", "accumulator", infinite=name in ("m", "LSE"))
+
+
+ARRAYS = {array.name: array for array in _known()}
+"""The arrays of the papers, which declarations and parameters may call by their names."""
+
+
+def _arrays(role: Role, given: tuple[str | Array, ...]) -> tuple[Array, ...]:
+    for array in given:
+        if isinstance(array, str) and array not in ARRAYS:
+            raise BadInput(f"no array {array!r} is known; known: {', '.join(ARRAYS)}; declare others as Array(name, rows, cols)")
+    return tuple(replace(ARRAYS[array] if isinstance(array, str) else array, role=role) for array in given)
+
+
+def reads(*arrays: str | Array) -> tuple[Array, ...]:
+    """Input arrays, by name or declared."""
+    return _arrays("input", arrays)
+
+
+def fills(*arrays: str | Array) -> tuple[Array, ...]:
+    """Output arrays, which must be written whole."""
+    return _arrays("output", arrays)
+
+
+def keeps(*arrays: str | Array) -> tuple[Array, ...]:
+    """Scratch arrays, which only wait in HBM between tiles."""
+    return _arrays("scratch", arrays)
+
+
+def only(name: str, when: Callable[[Attention, Options], bool], instead: str | None = None) -> Array:
+    """A known array that a listing has ``when`` something holds; otherwise the listing gets ``instead``."""
+    return replace(ARRAYS[name], when=when, instead=instead)
+
+
+def dropout(problem: Attention, _: Options) -> bool:
+    """An array that a listing has where weights are dropped."""
+    return problem.dropout > 0
+
+
+def widened(_: Attention, options: Options) -> bool:
+    """An array that a listing has for an accumulator of its own."""
+    return bool(options.accumulator == "float32")
+
+
+def created(_: Attention, options: Options) -> bool:
+    """An array that a listing has where the first visit makes values on chip."""
+    return bool(options.first_pass == "create")
+
+
+def no_one(_: Options) -> bool:
+    """K and V are never whole on chip."""
+    return False
+
+
+def ideal(options: Options) -> bool:
+    """K and V are whole on chip for ``reuse="ideal"``."""
+    return bool(options.reuse == "ideal")
+
+
+def heads(plan: Asked) -> int:
+    """One thread block a head."""
+    return plan.problem.batch * plan.problem.heads // _packed(plan)
+
+
+def query_tiles(plan: Asked) -> int:
+    """One thread block a query tile of a head."""
+    return heads(plan) * -(-plan.problem.n * _packed(plan) // plan.blocks.rows)
+
+
+def key_tiles(plan: Asked) -> int:
+    """One thread block a key tile of a head."""
+    return heads(plan) * -(-plan.problem.nk // plan.blocks.cols)
+
+
+def _packed(plan: Asked) -> int:
+    return plan.problem.group if plan.options.pack else 1
+
+
+def tile_by_tile(plan: Asked) -> Blocks:
+    """A product sums over the rows or the keys of one tile."""
+    return plan.blocks
+
+
+def whole_rows(plan: Asked) -> Blocks:
+    """P is read, so that its rows were made whole."""
+    return Blocks(plan.blocks.rows, plan.problem.nk)
+
+
+def once(_: Asked) -> int:
+    """A tile of the grid is visited in one piece."""
+    return 1
+
+
+def as_given(_: Attention, __: Capacity, ___: dict[str, Value]) -> tuple[str, ...]:
+    """Options that are open have their defaults."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kernel:
+    """A listing and what it declares.
+
+    Args:
+        name: what people call it.
+        listing: the function; its parameters are the machine, the arrays in their order, and by keyword Br, Bc, scale, mask and options.
+        arrays: the HBM arrays, in the order of the parameters of the listing.
+        options: the options of the listing; ``skip``, ``accumulator`` and ``pack`` act around it and are no parameters.
+        outside: the axis of the outer loop, whose block is the one kept on chip.
+        computes: "exact" attention; "masked", attention on the pairs that its own mask leaves; None, which no oracle judges.
+        forward: for a backward kernel, the forward kernel whose outputs it reads.
+        backward: for a forward kernel, its backward kernel.
+        brings: makes the block mask of a problem without one.
+        wide: whether K and V stand whole on chip, so that a tile holds all keys.
+        settle: fills in options that are open, refuses what contradicts itself, and returns notes for the report.
+        grid: how many thread blocks a GPU runs; None for many kernels in a row.
+        product: how many rows and keys one product sums over, which the error bounds ask.
+        pieces: in how many pieces a tile of the grid is visited.
+        source: where the listing is printed.
+        paper: it is an algorithm of a paper, not a piece of software.
+        usual: comparisons and curves take it where no kernels are named.
+        rival: it is compared with the others over M, on problems without a mask.
+        colour, mark, letter: how figures and charts show it.
+        place: where it stands in lists.
+    """
+
+    name: str
+    listing: Callable[..., None]
+    arrays: tuple[Array, ...]
+    options: tuple[Option, ...] = ()
+    outside: Literal["queries", "keys"] = "queries"
+    computes: Literal["exact", "masked"] | None = "exact"
+    forward: str | None = None
+    backward: str | None = None
+    brings: Callable[[Attention, Blocks], BlockMask] | None = None
+    wide: Callable[[Options], bool] = no_one
+    settle: Callable[[Attention, Capacity, dict[str, Value]], tuple[str, ...]] = as_given
+    grid: Callable[[Asked], int] | None = None
+    product: Callable[[Asked], Blocks] = tile_by_tile
+    pieces: Callable[[Asked], int] = once
+    source: str = ""
+    paper: bool = False
+    usual: bool = False
+    rival: bool = False
+    colour: str = "#555555"
+    mark: str = "v"
+    letter: str = ""
+    place: int = 1000
+
+    def __post_init__(self) -> None:
+        for name, many in (("array", [array.name for array in self.arrays]), ("option", [option.name for option in self.options])):
+            if twice := {one for one in many if many.count(one) > 1}:
+                raise BadInput(f"{self.name} declares the {name} {twice.pop()!r} twice; give each a name of its own")
+        for option in self.options:
+            if option.name in OPTIONS and option is not OPTIONS[option.name]:
+                raise BadInput(f"{self.name} declares an option {option.name!r}, which iosim knows already; use that one, or another name")
+        for array in self.arrays:
+            if array.instead is not None and array.instead not in {other.name for other in self.arrays}:
+                raise BadInput(f"{self.name} takes {array.instead!r} in place of {array.name}, but declares no such array")
+
+        self._check_parameters()
+
+    def _check_parameters(self) -> None:
+        needed = {name for name, parameter in self.parameters.items() if parameter.default is parameter.empty} - {
+            "Br",
+            "Bc",
+            "scale",
+            "mask",
+        }
+        arrays = len(self.parameters) - sum(parameter.kind is parameter.KEYWORD_ONLY for parameter in self.parameters.values()) - 1
+        if arrays < len(self.arrays) or len(needed) > 1 + len(self.arrays):
+            wanted = ", ".join(["m", *(array.name for array in self.arrays)])
+            raise BadInput(
+                f"{self.name} declares arrays for a listing of ({wanted}, *, ...), but its parameters are {', '.join(self.parameters)}"
+            )
+        for option in self.has:
+            if option not in self.parameters and option not in AROUND:
+                raise BadInput(f"{self.name} declares an option {option!r}, but its listing has no such parameter")
+
+    @property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """The parameters of the listing, the machine first."""
+        return parameters(self.listing)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def named(self, role: Role) -> tuple[str, ...]:
+        """The arrays of one role that every problem has."""
+        return tuple(array.name for array in self.arrays if array.role == role and array.when is always)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The arrays that it always reads."""
+        return self.named("input")
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The arrays that it fills."""
+        return self.named("output")
+
+    @property
+    def pass_(self) -> Literal["forward", "backward"]:
+        """Which pass it is."""
+        return "forward" if self.forward is None else "backward"
+
+    def option(self, name: str) -> Option:
+        """One of its options; raises :class:`BadInput` naming those that it has."""
+        for option in self.options:
+            if option.name == name:
+                return option
+        raise BadInput(f"{self.name} has no option {name!r}; it has: {', '.join(self.has) or 'none'}")
+
+    @property
+    def has(self) -> tuple[str, ...]:
+        """The names of its options."""
+        return tuple(option.name for option in self.options)
+
+    def chosen(self, given: dict[str, Any]) -> Options:
+        """All its options: the values ``given``, and the defaults of the others; raises :class:`BadInput` for what it does not take."""
+        values = {name: self.option(name).checked(value) for name, value in given.items()}
+        return Options(**{option.name: option.default for option in self.options} | values)
+
+
+def kernel(*arrays: tuple[Array, ...], name: str | None = None, **declared: Any) -> Callable[[Listing], Listing]:
+    """Declare the function below as a kernel: its arrays, in the order of its parameters, and whatever else :class:`Kernel` takes.
+
+    The function itself stays as it is. A second line above the same function declares another kernel of it.
+
+    >>> @kernel(reads("Q", "K", "V"), fills("O"))
+    ... def naive(m, Q, K, V, O, *, scale): ...
+    >>> declarations(naive)[0].outputs
+    ('O',)
+    """
+
+    def declare(listing: Listing) -> Listing:
+        own = name or listing.__name__.replace("_", "-")
+        try:
+            made = Kernel(own, listing, tuple(array for some in arrays for array in some), **declared)
+        except TypeError as error:
+            known = ", ".join(field.name for field in fields(Kernel)[3:])
+            raise BadInput(f"{own} cannot be declared so: {error}; a declaration takes {known}") from None
+        listing.__dict__["declarations"] = (made, *declarations(listing))
+        return listing
+
+    return declare
+
+
+def declarations(listing: Callable[..., None]) -> tuple[Kernel, ...]:
+    """The kernels that a function was declared to be."""
+    found: tuple[Kernel, ...] = getattr(listing, "declarations", ())
+    return found
