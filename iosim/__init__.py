@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from iosim.attention.catalogue import BACKWARD, FORWARD, KERNELS
 from iosim.attention.compare import Comparison, compare
+from iosim.attention.declaration import Array, fills, keeps, kernel, reads
 from iosim.attention.inputs import problem_of, random_inputs
 from iosim.attention.report import Report
 from iosim.attention.run import simulate
@@ -14,7 +15,7 @@ from iosim.attention.sweep import sweep
 from iosim.attention.trace import trace
 from iosim.core.errors import BadInput, IosimError, SramOverflow
 from iosim.core.masks import BlockMask
-from iosim.core.options import Options
+from iosim.core.options import Option, Options
 from iosim.core.problem import Attention, Blocks
 from iosim.core.units import Capacity, capacity
 from iosim.machine import Machine
@@ -26,10 +27,40 @@ if TYPE_CHECKING:
     from iosim.study.regimes import regime_map
 
 __all__ = [
-    "BACKWARD", "FORWARD", "KERNELS", "Attention", "BadInput", "BlockMask", "Blocks", "Capacity", "Comparison", "IosimError", "Machine",
-    "MovingPicture", "Options", "Passes", "Report", "SramOverflow", "animate", "both", "capacity", "check_formula", "compare", "problem_of",
-    "random_inputs", "regime_map", "simulate", "sweep", "trace",
-]  # fmt: skip
+    "BACKWARD",
+    "FORWARD",
+    "KERNELS",
+    "Array",
+    "Attention",
+    "BadInput",
+    "BlockMask",
+    "Blocks",
+    "Capacity",
+    "Comparison",
+    "IosimError",
+    "Machine",
+    "MovingPicture",
+    "Option",
+    "Options",
+    "Passes",
+    "Report",
+    "SramOverflow",
+    "animate",
+    "both",
+    "capacity",
+    "check_formula",
+    "compare",
+    "fills",
+    "keeps",
+    "kernel",
+    "problem_of",
+    "random_inputs",
+    "reads",
+    "regime_map",
+    "simulate",
+    "sweep",
+    "trace",
+]
 __version__ = "0.1.0"
 LATER = {
     "show.animation": ("MovingPicture", "animate"),

@@ -49,7 +49,7 @@ def kernel(asked: Named) -> Kernel:
         return asked
     if isinstance(asked, str) and asked in KERNELS:
         return KERNELS[asked]
-    if isinstance(asked, str) and ".py:" not in asked:
+    if isinstance(asked, str) and ":" not in asked:
         raise BadInput(f"unknown kernel {asked!r}; known: {', '.join(KERNELS)}, or FILE.py:FUNCTION for a listing of your own")
     from iosim.attention import own_kernels  # what few runs need
 

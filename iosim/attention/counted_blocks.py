@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from iosim.attention.arrays import launch
 from iosim.attention.declaration import Kernel
+from iosim.attention.own_kernels import told_where
 from iosim.core import dtypes
 from iosim.core.errors import BadInput
 from iosim.core.options import Options
@@ -57,5 +58,6 @@ def _shaped(own: Kernel, problem: Attention, outer: int) -> Blocks:
 
 def _peak(own: Kernel, problem: Attention, size: Capacity, options: Options, blocks: Blocks) -> int:
     m = Machine(size, mode="count", accumulator=dtypes.accumulator(problem.dtype), overflow="record")
-    launch(own, m, problem, blocks, options)
-    return m.finish().peak_sram
+    with told_where(own):
+        launch(own, m, problem, blocks, options)
+        return m.finish().peak_sram

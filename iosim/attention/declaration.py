@@ -35,6 +35,8 @@ class Asked(Protocol):
         """The values of the kernel's options."""
 
 
+GIVEN = ("Br", "Bc", "scale", "mask")
+"""What a listing is given by keyword, where it has such a parameter."""
 AROUND = ("skip", "accumulator", "pack")
 """Options that say what a listing is given, and need be no parameters of it."""
 
@@ -248,21 +250,20 @@ class Kernel:
         self._check_parameters()
 
     def _check_parameters(self) -> None:
-        needed = {name for name, parameter in self.parameters.items() if parameter.default is parameter.empty} - {
-            "Br",
-            "Bc",
-            "scale",
-            "mask",
-        }
-        arrays = len(self.parameters) - sum(parameter.kind is parameter.KEYWORD_ONLY for parameter in self.parameters.values()) - 1
-        if arrays < len(self.arrays) or len(needed) > 1 + len(self.arrays):
-            wanted = ", ".join(["m", *(array.name for array in self.arrays)])
-            raise BadInput(
-                f"{self.name} declares arrays for a listing of ({wanted}, *, ...), but its parameters are {', '.join(self.parameters)}"
-            )
+        unnamed = [name for name, parameter in self.parameters.items() if parameter.kind is not parameter.KEYWORD_ONLY]
+        given = {*unnamed[: 1 + len(self.arrays)], *GIVEN, *self.has}
+        missing = [name for name, parameter in self.parameters.items() if parameter.default is parameter.empty and name not in given]
+        if len(unnamed) <= len(self.arrays) or missing:
+            wanted = ", ".join(["m", *(array.name for array in self.arrays), "*", *GIVEN, *self.has])
+            raise BadInput(f"{self.name} is declared for parameters among ({wanted}), but its listing has ({', '.join(self.parameters)})")
         for option in self.has:
             if option not in self.parameters and option not in AROUND:
                 raise BadInput(f"{self.name} declares an option {option!r}, but its listing has no such parameter")
+        made = {"O"} if self.forward is None else {"dQ", "dK", "dV"}
+        if self.computes is not None and not made <= {*self.outputs}:
+            raise BadInput(
+                f"{self.name} computes attention but does not fill {', '.join(sorted(made))}; declare computes=None, or fill them"
+            )
 
     @property
     def parameters(self) -> Mapping[str, Parameter]:

@@ -10,15 +10,19 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING
 
 from iosim.attention.catalogue import KERNELS
-from iosim.attention.declaration import ARRAYS, Array, Kernel, declarations, fills, keeps, reads
+from iosim.attention.declaration import ARRAYS, GIVEN, Array, Kernel, declarations, fills, keeps, reads
 from iosim.core.errors import BadInput, IosimError
+from iosim.core.events import Box, Event
 from iosim.core.options import OPTIONS, Option
 
+if TYPE_CHECKING:
+    from iosim.attention.plan import Plan
+
 OWN = "iosim_own_kernels_"  # how the modules of users' files are called
-GIVEN = ("Br", "Bc", "scale", "mask")  # by keyword, to listings that have such a parameter
 SPELLED = {"L": "l", "M": "m"}  # parameters that say what an array is in the capitals of the papers
 FILLED = ("O", "LSE", "l", "m", "dQ", "dK", "dV")  # what a listing of attention leaves behind; the rest only waits in HBM
 DECLARE = 'declare it: @iosim.kernel(reads("Q", "K", "V"), fills("O"), keeps(Array("X", "n", "dv")))'
@@ -29,6 +33,8 @@ def of_file(asked: str) -> Kernel:
     path, _, function = asked.rpartition(":")
     if not Path(path).is_file():
         raise BadInput(f"there is no file {path!r}; give FILE.py:FUNCTION")
+    if not path.endswith(".py"):
+        raise BadInput(f"{path!r} is no Python file; give FILE.py:FUNCTION")
     module = _module(str(Path(path).resolve()), Path(path).stat().st_mtime_ns)
     there = [name for name, value in vars(module).items() if inspect.isfunction(value) and value.__module__ == module.__name__]
     if function not in there:
@@ -78,15 +84,20 @@ def of_listing(listing: Callable[..., None], asked: str | None = None) -> Kernel
 def undeclared(listing: Callable[..., None]) -> Kernel:
     """The kernel that the names of its parameters say: known arrays, then by keyword what iosim gives and options with defaults."""
     parameters = list(inspect.signature(listing).parameters.values())[1:]
-    arrays = [parameter.name for parameter in parameters if parameter.default is parameter.empty and parameter.name not in GIVEN]
-    spelled = [SPELLED.get(name, name) for name in arrays]
-    unknown = [name for name, array in zip(arrays, spelled, strict=True) if array not in ARRAYS]
+    positional = [parameter.name for parameter in parameters if parameter.default is parameter.empty and parameter.name not in GIVEN]
+    spelled = [SPELLED.get(name, name) for name in positional]
+    unknown = [name for name, array in zip(positional, spelled, strict=True) if array not in ARRAYS]
     if unknown or not {"Q", "K", "V"} <= {*spelled}:
-        known = ", ".join(name for name in arrays if name not in unknown) or "none"
+        known = ", ".join(name for name in positional if name not in unknown) or "none"
         what = f"knows no array {', '.join(unknown)}" if unknown else "needs Q, K and V"
         raise BadInput(f"{listing.__name__} cannot be understood by its parameters: iosim {what}; understood: {known}; {DECLARE}")
+    if "dO" in positional:
+        raise BadInput(
+            f"{listing.__name__} reads dO, so it is a backward pass; declare it, with forward= the kernel whose outputs it reads"
+        )
     own = [parameter for parameter in parameters if parameter.default is not parameter.empty and parameter.name not in GIVEN]
-    return Kernel(listing.__name__, listing, tuple(_role(array) for array in spelled), tuple(map(_option, own)))
+    arrays = tuple(map(_role, spelled))
+    return Kernel(listing.__name__, listing, arrays, tuple(map(_option, own)), computes="exact" if "O" in spelled else None)
 
 
 def _role(array: str) -> Array:
@@ -120,3 +131,42 @@ def _placed(error: Exception, file: str, first: int) -> Exception:
     if isinstance(error, IosimError):
         return type(error)(f"{where}: {error}")
     return BadInput(f"{where}: {type(error).__name__}: {error}")
+
+
+def loads_again(plan: Plan) -> list[str]:
+    """Where the listing loads what is on chip already, line by line: that moves words for nothing."""
+    watch = OnChip(plan.kernel.listing.__code__.co_filename)
+    m = plan.machine("trace", [watch.see])
+    plan.run(m)
+    return [f"{Path(watch.file).name}, line {line}: {what} is loaded again while it is on chip" for line, what in watch.again.items()]
+
+
+class OnChip:
+    """The regions that open tiles hold, and the lines of ``file`` that load one of them again."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.held: list[set[tuple[str, Box]]] = [set()]
+        self.again: dict[int, str] = {}
+
+    def see(self, event: Event) -> None:
+        """Take note of an event, as it happens."""
+        region = event.name, event.box
+        match event.kind:
+            case "begin":
+                self.held.append(set())
+            case "end":
+                self.held.pop()
+            case "store" | "init":
+                for scope in self.held:  # what is on chip is out of date
+                    scope.discard(region)
+            case "load" if any(region in scope for scope in self.held):
+                self.again.setdefault(self._line(), event.name)
+            case "load":
+                self.held[-1].add(region)
+
+    def _line(self) -> int:
+        frame: FrameType | None = sys._getframe()
+        while frame is not None and frame.f_code.co_filename != self.file:
+            frame = frame.f_back
+        return 0 if frame is None else frame.f_lineno

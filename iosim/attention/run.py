@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from iosim import predict
-from iosim.attention.catalogue import Named
+from iosim.attention.catalogue import Named, ours
 from iosim.attention.inputs import heads_of, random_inputs
 from iosim.attention.plan import BlockChoice, Overflow, Plan, make_plan
 from iosim.attention.report import Report
@@ -97,6 +97,10 @@ def report(
     notes = [] if run or execute is False else [f"counted, not executed: n or nk is above {EXECUTE_UP_TO}"]
     if not predicted:
         notes.append(road)
+    if not ours(plan.kernel) and _small(plan):
+        from iosim.attention.own_kernels import loads_again
+
+        notes += loads_again(plan)
     if run and replay is None and "replayed" not in agreed:
         notes.append(f"not replayed: there are more than {REPLAY_UP_TO:,} tiles or rows")
     return Report(

@@ -164,7 +164,7 @@ class Variant(click.Option):
 def variant(option: Option, kernels: Iterable[Kernel]) -> Callable[[F], F]:
     """An option of listings on the command line; its help says which of ``kernels`` have it."""
     who = ", ".join(one.name for one in kernels if option.name in one.has)
-    told = f"{who}: {option.help}."
+    told = f"{option.help[:1].upper()}{option.help[1:]} ({who})."
     if isinstance(option.default, bool):
         return click.option(option.flag, option.name, cls=Variant, is_flag=True, flag_value=not option.default, default=None, help=told)
     if isinstance(option.default, str):
@@ -240,7 +240,8 @@ class Command(click.Command):
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         records = {option.name: record for option in options if (record := option.get_help_record(ctx)) is not None}
         for title, names in SECTIONS.items():
-            found = [records.pop(name) for name in names if name in records]
+            also = [str(option.name) for option in options if isinstance(option, Variant)] if names is VARIANTS else []
+            found = [records.pop(name) for name in dict.fromkeys((*names, *also)) if name in records]
             if found:
                 with formatter.section(title):
                     formatter.write_dl(found)

@@ -128,7 +128,7 @@ def explicit_blocks(option: str, text: str, otherwise: str = "") -> Blocks:
 
 def kernel(option: str, text: str) -> Kernel:
     """A kernel by its name, or FILE.py:FUNCTION; the nearest is suggested for one that does not exist."""
-    if text in KERNELS or ".py:" in text:
+    if text in KERNELS or ":" in text:
         return kernel_of(text)
     near = difflib.get_close_matches(text, KERNELS, 1)
     meant = f"; did you mean {near[0]}?" if near else ""

@@ -55,8 +55,8 @@ def rows_of(made: Report) -> list[Record]:
             "reads": array.reads,
             "writes": array.writes,
             "init_writes": array.init_writes,
-            "predicted_reads": made.predicted[name].reads,
-            "predicted_writes": made.predicted[name].writes,
+            "predicted_reads": made.predicted[name].reads if made.predicted else None,
+            "predicted_writes": made.predicted[name].writes if made.predicted else None,
             "read_bytes": array.reads * array.itemsize,
             "write_bytes": array.writes * array.itemsize,
         }

@@ -30,7 +30,7 @@ OF_A_TRACE = ("html", "source", "sram", "device")
 
 def kernel_or_file(option: str, text: str) -> Kernel:
     """The name of a kernel; where it is that of a file, how to show what is in it."""
-    if text not in KERNELS and ".py:" not in text and os.path.exists(text):
+    if text not in KERNELS and ":" not in text and os.path.exists(text):
         raise BadInput(f"{text!r} is no kernel but a file; show a trace in it with: iosim trace --from {quote(text)} --html FILE")
     return reading.kernel(option, text)
 
