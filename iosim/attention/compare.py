@@ -58,8 +58,9 @@ class Comparison:
 
 def _row(made: Report) -> list[Cell]:
     predicted = sum(moved.reads + moved.writes for moved in made.predicted.values()) if made.predicted else None
-    ratio = None if made.lower_bound is None else made.total / made.lower_bound
-    return [made.kernel, str(made.blocks), made.total, predicted, made.lower_bound, ratio, made.peak_sram, made.overflow, made.max_error]
+    bound = made.lower_bound or None
+    ratio = None if bound is None else made.total / bound
+    return [made.kernel, str(made.blocks), made.total, predicted, bound, ratio, made.peak_sram, made.overflow, made.max_error]
 
 
 def compare(

@@ -186,7 +186,7 @@ def as_given(_: Attention, __: Capacity, ___: dict[str, Value]) -> tuple[str, ..
     return ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Kernel:
     """A listing and what it declares.
 
@@ -272,6 +272,9 @@ class Kernel:
 
     def __str__(self) -> str:
         return self.name
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}>"
 
     def named(self, role: Role) -> tuple[str, ...]:
         """The arrays of one role that every problem has."""

@@ -138,14 +138,15 @@ class Report:
         return max(self.floors, key=lambda bound: bound.words, default=None)
 
     @property
-    def lower_bound(self) -> int | None:
-        """A lower bound on the words that any schedule of this pass must move in an SRAM like the one really used."""
-        return None if self.floor is None else self.floor.words * self.problem.instances
+    def lower_bound(self) -> int:
+        """A lower bound on the words that any schedule of this pass must move in an SRAM like the one really used; 0 where none is
+        known."""
+        return 0 if self.floor is None else self.floor.words * self.problem.instances
 
     @property
-    def compulsory(self) -> int | None:
-        """Words that must move in an SRAM of any size: every input that is used in, every output out."""
-        return self.floors[0].words * self.problem.instances if self.floors else None
+    def compulsory(self) -> int:
+        """Words that must move in an SRAM of any size: every input that is used in, every output out; 0 where none is known."""
+        return self.floors[0].words * self.problem.instances if self.floors else 0
 
     @property
     def bytes(self) -> int:
@@ -244,8 +245,8 @@ class Report:
             "max_error": self.max_error, "error_bound": self.error_bound, "errors": dict(self.errors), "error_bounds": dict(self.bounds),
             "max_lse_error": self.max_lse_error, "lse_error_bound": self.lse_error_bound,
             "predicted_reads": sum(m.reads for m in moved) if moved else None,
-            "predicted_writes": sum(m.writes for m in moved) if moved else None,
-            "predicted_peak_sram": self.plan.predicted_peak(), "compulsory": self.compulsory, "lower_bound": self.lower_bound,
+            "predicted_writes": sum(m.writes for m in moved) if moved else
+            None, "predicted_peak_sram": self.plan.predicted_peak(), "compulsory": self.floor and self.compulsory, "lower_bound": self.floor and self.lower_bound,
             "lower_bound_name": self.floor and self.floor.name, "agreed": dict(self.agreed), "notes": list(self.notes), **self._timing(),
         }  # fmt: skip
 
@@ -297,7 +298,7 @@ class Report:
         return [f"            {self.grid:,} {many} on {self.device.sms} SMs, one an SM at a time"]
 
     def _against_bound(self) -> str:
-        if self.lower_bound is None:
+        if self.floor is None:
             return ""
         if self.lower_bound == self.compulsory:
             return f", {self.total / self.lower_bound:.2f} times the {self.lower_bound:,} that must move"

@@ -48,7 +48,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "inputs that are none": (lambda: simulate("flash2", Attention(n=4, d=3), inputs=raw(True)), r"\(q, k, v\), not True"),
     "negative seed": (lambda: simulate("flash2", Attention(n=4, d=3), seed=-1), "seed must be a whole number >= 0"),
     "a problem that is none": (lambda: simulate("flash2", raw(None)), "must be an Attention"),
-    "a kernel that is no name": (lambda: simulate(raw([]), Attention(n=4, d=3)), "unknown kernel"),
+    "a kernel that is no name": (lambda: simulate(raw([]), Attention(n=4, d=3)), "a kernel must be a name"),
     "M that is none": (lambda: sweep(Attention(n=4, d=3), ["flash2"], sram=raw(None)), "sram must be a whole number"),
     "n that is none": (lambda: sweep(Attention(n=4, d=3), ["flash2"], n=raw(True)), "n must be a whole number"),
     "too many tiles": (lambda: simulate("flash2", Attention(n=10**12, d=3), sram=10**6, blocks=(64, 64), execute=False), "larger blocks"),
@@ -81,7 +81,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "unknown kernel in compare": (lambda: compare(Attention(n=4, d=3), ["flash9"]), "known: standard"),
     "unknown kernel in sweep": (lambda: sweep(Attention(n=4, d=3), ["flash9"]), "known: standard"),
     "no kernel": (lambda: compare(Attention(n=4, d=3), []), "at least one"),
-    "unknown option": (lambda: simulate("flash2", Attention(n=4, d=3), tile="big"), "unknown option 'tile'"),
+    "unknown option": (lambda: simulate("flash2", Attention(n=4, d=3), tile="big"), "no option 'tile'"),
     "another kernel's option": (
         lambda: simulate("flash2", Attention(n=4, d=3), reuse="ideal"),
         "no option 'reuse'; it has: skip",

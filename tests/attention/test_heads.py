@@ -13,7 +13,7 @@ from iosim import KERNELS, Attention, BadInput, problem_of, simulate
 from iosim.cli import main
 from iosim_reference import attention, gradients
 
-PACKING = [name for name, found in KERNELS.items() if "pack" in found.options]
+PACKING = [name for name, found in KERNELS.items() if "pack" in found.has]
 BATCH, HEADS, KV_HEADS = 2, 8, 2
 GROUP = HEADS // KV_HEADS
 N, NK, D, DV = 40, 56, 8, 4

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from iosim import KERNELS, predict
 from iosim.attention.arrays import launch
 from iosim.attention.inputs import random_inputs
-from iosim.attention.judge import replayed_equal
+from iosim.attention.judge import replayed_equal, truth
 from iosim.attention.plan import make_plan
 from iosim.attention.run import report
-from iosim.attention.judge import truth
 from iosim.memory import Machine
 from iosim.testing import Case, cases
 
@@ -52,7 +51,7 @@ def test_in_bytes_each_element_costs_its_width(group: str, data: st.DataObject) 
     case = data.draw(sized(kernel, dtype=data.draw(st.sampled_from(["float16", "float32", "float64"]))))
     plan = make_plan(kernel, case.problem, f"{ROOMY}B", case.blocks, None, case.options)
     counts = plan.count()
-    assert counts.peak_sram == plan.predicted_peak()
+    assert counts.peak_sram == plan.peak()
     assert replayed_equal(plan, counts)
 
 
@@ -70,7 +69,7 @@ def test_tiles_of_one_kind_do_the_same(group: str, data: st.DataObject) -> None:
 def test_the_closed_form_of_the_peak_is_the_least_room_that_serves(group: str, data: st.DataObject) -> None:
     kernel = data.draw(st.sampled_from(GROUPS[group]))
     case = data.draw(sized(kernel))
-    peak = make_plan(kernel, case.problem, ROOMY, case.blocks, None, case.options).predicted_peak()
+    peak = make_plan(kernel, case.problem, ROOMY, case.blocks, None, case.options).peak()
     plan = make_plan(kernel, case.problem, peak, case.blocks, "error", case.options)
     assert plan.count().overflow == 0
     if peak > 1:
@@ -106,6 +105,12 @@ def test_a_listing_fits_sixty_lines_and_only_asks_the_machine_to_move_and_to_loo
 def test_the_order_of_keys_and_queries_moves_what_theory_says_on_any_machine(case: Case) -> None:
     machines = [Machine(mode=mode) for mode in ("trace", "count")]
     for m in machines:
-        launch("flash2", m, case.problem, case.blocks, make_plan("flash2", case.problem, ROOMY, case.blocks, None, case.options).options)
+        launch(
+            KERNELS["flash2"],
+            m,
+            case.problem,
+            case.blocks,
+            make_plan("flash2", case.problem, ROOMY, case.blocks, None, case.options).options,
+        )
     traced, counted = (m.finish() for m in machines)
     assert traced == counted

@@ -7,7 +7,7 @@ from statistics import median
 
 import pytest
 
-from iosim import Attention, Blocks, Machine, Options
+from iosim import KERNELS, Attention, Blocks, Machine, Options
 from iosim.attention.arrays import launch
 from iosim.core.masks.patterns import butterfly
 
@@ -39,7 +39,7 @@ def test_a_million_tokens(
 
     def count() -> None:
         m = Machine(49152, mode="count", overflow="record")
-        launch(kernel, m, problem, BLOCKS, OPTIONS)
+        launch(KERNELS[kernel], m, problem, BLOCKS, OPTIONS)
         m.finish()
 
     [seconds] = turns(count, rounds=15)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim import Attention, Blocks, Machine, Options, random_inputs
+from iosim import KERNELS, Attention, Blocks, Machine, Options, random_inputs
 from iosim.attention.arrays import launch
 from iosim.memory import Counts, Event, Hbm, Observer
 
@@ -87,7 +87,7 @@ def plain() -> tuple[Float, Float, ByHand]:
 
 def simulated(observers: Sequence[Observer] = ()) -> tuple[dict[str, Hbm], Counts]:
     m = Machine(49152, mode="execute", observers=observers)
-    return launch("flash2", m, PROBLEM, BLOCKS, Options(), VALUES), m.finish()
+    return launch(KERNELS["flash2"], m, PROBLEM, BLOCKS, Options(), VALUES), m.finish()
 
 
 def observed() -> None:

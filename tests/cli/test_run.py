@@ -87,7 +87,7 @@ def test_compare_sets_the_kernels_side_by_side(document: Callable[[str], Any]) -
     assert [record["kernel"] for record in found] == list(FORWARD)
     problem = Attention(n=300, d=16)
     for record in found:
-        first_pass = "create" if "first_pass" in KERNELS[record["kernel"]].options else None
+        first_pass = "create" if "first_pass" in KERNELS[record["kernel"]].has else None
         assert record == simulate(record["kernel"], problem, sram=4096, first_pass=first_pass).record()
 
 

@@ -55,8 +55,7 @@ def cases(draw: st.DrawFn, kernel: str) -> tuple[Attention, Blocks, Options]:
 @st.composite
 def options(draw: st.DrawFn, kernel: str) -> Options:
     """Every option that the kernel has; an accumulator of its own only where nothing is filled in HBM."""
-    booleans = {"skip": (True, True, False), "skip_empty": (True, False)}
-    mine: dict[str, Any] = {name: draw(st.sampled_from((CHOICES | booleans)[name])) for name in ("skip", *formula(kernel).options)}
+    mine: dict[str, Any] = {name: draw(st.sampled_from(OPTIONS[name].choices)) for name in ("skip", *formula(kernel).options)}
     if mine.get("accumulator") == "float32" and "first_pass" in mine:
         mine["first_pass"] = "create"
     return Options(**mine)
@@ -65,7 +64,7 @@ def options(draw: st.DrawFn, kernel: str) -> Options:
 def counted(kernel: str, problem: Attention, blocks: Blocks, options: Options, unit: Unit = "words") -> Counts:
     sram = Capacity(1, unit)
     m = Machine(sram, mode="count", accumulator=dtypes.accumulator(problem.dtype), overflow="record")
-    launch(kernel, m, problem, blocks, options)
+    launch(KERNELS[kernel], m, problem, blocks, options)
     return m.finish()
 
 
@@ -101,8 +100,8 @@ def test_residents_of_every_pass_are_measured_where_it_needs_the_most(kernel: st
 
 def every_option(kernel: str) -> list[Options]:
     """Every choice of the options that move words, but for an accumulator of its own where O or dQ is first loaded from HBM."""
-    mine = [name for name in CHOICES if name in formula(kernel).options]
-    drawn: list[dict[str, Any]] = [dict(zip(mine, values, strict=True)) for values in product(*(CHOICES[name] for name in mine))]
+    mine = [name for name, option in OPTIONS.items() if name in formula(kernel).options and isinstance(option.default, str)]
+    drawn: list[dict[str, Any]] = [dict(zip(mine, values, strict=True)) for values in product(*(OPTIONS[name].choices for name in mine))]
     return [Options(**one) for one in drawn if one.get("accumulator") != "float32" or one.get("first_pass") != "load"]
 
 

@@ -229,6 +229,7 @@ def test_a_bound_is_in_force_where_it_should_be_and_not_far_below_the_best_block
 ) -> None:
     options: dict[str, Any] = {"depth": "one"} if "square" in kernel else {}
     made = simulate(kernel, Attention(n, d), sram=sram, blocks="best", **options, **COUNT)
+    assert made.floor is not None
     assert made.floor.name == name
     assert made.compulsory < made.lower_bound <= made.total < times * made.lower_bound
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iosim import predict
+from iosim import KERNELS, predict
 from iosim.attention.arrays import launch
 from iosim.core import dtypes
 from iosim.core.errors import BadInput
@@ -41,7 +41,7 @@ units = st.sampled_from(["words", "bytes"])
 def counted(kernel: str, problem: Attention, blocks: Blocks, options: Options, unit: Unit = "words") -> Counts:
     """What the listing does where there is room for everything."""
     m = Machine(Capacity(10**12, unit), mode="count", accumulator=dtypes.accumulator(problem.dtype))
-    launch(kernel, m, problem, blocks, options)
+    launch(KERNELS[kernel], m, problem, blocks, options)
     return m.finish()
 
 
@@ -60,7 +60,7 @@ def words(kernel: str, problem: Attention, blocks: Blocks, options: Options = PL
 @given(data=st.data(), unit=units)
 def test_what_the_listing_moves_and_holds_is_predicted(kernel: str, data: st.DataObject, unit: Unit) -> None:
     problem, blocks, given_options = data.draw(cases(kernel, most=30, widest=6, dtype=data.draw(st.sampled_from(dtypes.NAMES))))
-    options = Options(**given_options)  # type: ignore[arg-type]
+    options = Options(**given_options)
     counts = counted(kernel, problem, blocks, options, unit)
     assert predict.predict(kernel, problem, blocks, options) == moved(counts)
     assert predict.residents(kernel, problem, blocks, options, unit) == counts.peak_sram

@@ -49,7 +49,7 @@ def drawn_from(seed: int, kernel: str) -> tuple[Attention, Options]:
     options = dict(case.options)
     if "pack" in options:
         options["pack"] = pack and problem.mask is None
-    return problem, Options(**options)  # type: ignore[arg-type]  # the values are those of the options
+    return problem, Options(**options)
 
 
 # the plane

@@ -223,7 +223,7 @@ def test_a_sampled_run_keeps_the_right_elements_of_ragged_tiles(monkeypatch: pyt
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_every_content_is_recorded(kernel: str) -> None:
-    asked = [recorded(kernel), *([recorded(kernel, first_pass="create")] if "first_pass" in KERNELS[kernel].options else [])]
+    asked = [recorded(kernel), *([recorded(kernel, first_pass="create")] if "first_pass" in KERNELS[kernel].has else [])]
     assert all((at >= 0) == (kind not in ("begin", "end")) for made in asked for kind, *_, at in rows(made))
 
 

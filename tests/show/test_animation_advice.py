@@ -26,9 +26,9 @@ def plan(kernel: str, sram: int, problem: Attention = LARGE, blocks: tuple[int, 
 
 def least(kernel: str, side: int) -> int:
     """The words that tiles of this side need at the depth of the smaller problem."""
-    d = 12 if "depth" in KERNELS[kernel].options else 4
+    d = 12 if "depth" in KERNELS[kernel].has else 4
     problem = Attention(n=8 * side, d=min(8, d))
-    return make_plan(kernel, problem, 2**30, (side, side), None, {}).predicted_peak()
+    return make_plan(kernel, problem, 2**30, (side, side), None, {}).peak()
 
 
 @pytest.mark.parametrize("kernel", ["flash", "flash2", "flash2-backward", "square-tiles", "released"])

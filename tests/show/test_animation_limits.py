@@ -39,7 +39,7 @@ def test_the_number_of_events_is_known_before_the_run(kernel: str) -> None:
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("group", [2, 3, 4, 9])
 def test_of_many_heads_three_tell_the_rest(kernel: str, group: int) -> None:
-    asked = [{}, *([{"pack": True}] if "pack" in KERNELS[kernel].options else [])]
+    asked = [{}, *([{"pack": True}] if "pack" in KERNELS[kernel].has else [])]
     for options in asked:
         made = plan(kernel, Attention(n=10, nk=14, d=3, heads=2 * group, kv_heads=2), **options)
         assert extent(made) == counted(made)
@@ -146,9 +146,9 @@ def follow(told: Callable[[str], tuple[int, str]], line: str) -> tuple[str, tupl
 def variants(kernel: str) -> list[str]:
     """The kernel with each option that it has."""
     rules = cycle([f"{LARGE} --causal", LARGE])
-    asked = [f"{rule} {VARIANTS[option]}" for option, rule in zip(KERNELS[kernel].options, rules, strict=False) if option in VARIANTS]
+    asked = [f"{rule} {VARIANTS[option]}" for option, rule in zip(KERNELS[kernel].has, rules, strict=False) if option in VARIANTS]
     packed = [f"{LARGE} --heads {heads} --kv-heads 1 --pack" for heads in (3, 200)]
-    return asked + packed * ("pack" in KERNELS[kernel].options)
+    return asked + packed * ("pack" in KERNELS[kernel].has)
 
 
 def commands(kernel: str) -> list[str]:
@@ -184,7 +184,7 @@ def test_the_smaller_problem_has_room_with_all_options(
         masks = [(problem.window is None, problem.mask is None, problem.block_mask is None) for problem in (small.problem, large.problem)]
         assert masks[0] == masks[1], command
         rows = small.problem.n * (small.problem.group if small.options.pack else 1)
-        wide = KERNELS[kernel].wide or small.options.reuse == "ideal"
+        wide = KERNELS[kernel].wide(small.options)
         assert tiles == (-(-rows // small.blocks.rows), 1 if wide else -(-small.problem.nk // small.blocks.cols)), command
         assert 2 < tiles[0] <= 16, command
         if "--overflow record" not in line:

@@ -419,7 +419,7 @@ def test_lines_that_nobody_sees_have_a_limit_too(path: Path, monkeypatch: pytest
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_trace_of_as_many_events_as_have_room_has_fewer_lines_than_the_limit(kernel: str) -> None:
     options: list[dict[str, str | bool]] = [{"dq_pass": "own"}, {"reuse": "ideal"}, {"depth": "one"}, {"pack": True}]
-    for more in [{}, *(one for one in options if set(one) <= set(KERNELS[kernel].options))]:
+    for more in [{}, *(one for one in options if set(one) <= set(KERNELS[kernel].has))]:
         for blocks in ((1, 1), (4, 4), (16, 8)):
             events = trace(kernel, Attention(n=16, nk=24, d=4, dropout=0.5, heads=2, kv_heads=1), sram=2**20, blocks=blocks, **more)
             shown = sum(event.kind != "use" for event in events)
@@ -506,7 +506,7 @@ def test_m_is_given_as_anywhere(path: Path) -> None:
 def test_the_smaller_problem_has_room(kernel: str, path: Path) -> None:
     options = [""]
     options += [
-        f" --{name.replace('_', '-')} {value}" for name, value in [("depth", "one"), ("reuse", "ideal")] if name in KERNELS[kernel].options
+        f" --{name.replace('_', '-')} {value}" for name, value in [("depth", "one"), ("reuse", "ideal")] if name in KERNELS[kernel].has
     ]
     for option in options:
         command = f"trace {kernel} {SMALLER}{option} --out {path}"

@@ -23,7 +23,7 @@ import pytest
 
 from iosim import KERNELS
 from iosim.cli.group import iosim as group
-from iosim.core.options import OPTIONS, Options
+from iosim.core.options import Options
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -98,7 +98,7 @@ def test_every_choice_of_a_kernel_is_counted_or_said_to_change_nothing(name: str
         changes = kernels.chosen(name, option, choice)[0].total != kernels.counted(name).total
         assert spelled in text
         assert not changes or f"| {spelled}" in text
-    assert ("no variants" in text) == (not KERNELS[name].options)
+    assert ("no variants" in text) == (not KERNELS[name].has)
 
 
 def test_a_listing_brings_what_it_calls() -> None:

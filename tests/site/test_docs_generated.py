@@ -25,7 +25,7 @@ from iosim import KERNELS, Attention, Report, predict
 from iosim.attention.plan import make_plan
 from iosim.attention.run import report
 from iosim.core.errors import BadInput
-from iosim.core.options import OPTIONS, Options
+from iosim.core.options import Options
 from iosim.show.animation.moving import SIDE, SMALL
 from iosim.show.plots import Figure, write
 from iosim_gpu.case import KERNELS as CUDA
@@ -190,13 +190,13 @@ def test_a_page_whose_closed_form_differs_from_the_count_is_not_made(monkeypatch
 
 def others(name: str) -> list[tuple[str, str | bool]]:
     """Every choice of every option that is not the default."""
-    known = {option: CHOICES.get(option, (getattr(Options(), option), not getattr(Options(), option))) for option in KERNELS[name].options}
+    known = {option: CHOICES.get(option, (getattr(Options(), option), not getattr(Options(), option))) for option in KERNELS[name].has}
     return [(option, choice) for option, choices in known.items() for choice in choices[1:]]
 
 
 def asked(name: str, option: str, choice: str | bool) -> Report:
     """It with that choice, and what that choice asks for."""
-    also = [("first_pass", "create")] if option == "accumulator" and "first_pass" in KERNELS[name].options else []
+    also = [("first_pass", "create")] if option == "accumulator" and "first_pass" in KERNELS[name].has else []
     return counted(name, (option, choice), *also)
 
 

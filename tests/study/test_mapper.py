@@ -14,12 +14,15 @@ from iosim import predict
 from iosim.core.errors import BadInput
 from iosim.core.options import Options
 from iosim.core.problem import Attention, Blocks
-from iosim.predict.blocks.fused_tiles import OF_KERNEL
+from iosim.predict.blocks.fused_tiles import Schedule
+from iosim.predict.formulas import FORMULAS
 from iosim.study import mapper, published
 from iosim.study.published.datasets import DATA
 
 POINTS = published.mapper_frontier()
 PROBLEM = Attention(POINTS.n, POINTS.d)
+
+FUSED = {name: Schedule(form.fused[0], frozenset(form.fused[1])) for name, form in FORMULAS.items() if form.fused is not None}
 
 
 def test_the_data_say_what_they_are() -> None:
@@ -77,18 +80,18 @@ def test_statistics_and_whole_tiles_are_what_flash2_has_beyond_the_ideal() -> No
     assert (row.kernel, row.blocks) == ("flash2", Blocks(14, 1))
 
 
-@pytest.mark.parametrize("kernel", OF_KERNEL)
+@pytest.mark.parametrize("kernel", FUSED)
 def test_without_statistics_a_kernel_moves_what_its_schedule_does(kernel: str) -> None:
     problem = Attention(11, 3, nk=7, dv=2)
     rows, cols = np.arange(1, 12)[:, None], np.arange(1, 8)
     options = Options(first_pass="create")
     terms = predict.dense_terms(kernel, n=11, nk=7, d=3, dv=2, Br=rows, Bc=cols, options=options)
     moved = sum(term.total for term in terms if term.array not in mapper.STATISTICS)
-    assert np.array_equal(np.broadcast_to(moved, (11, 7)), OF_KERNEL[kernel].words(problem, rows, cols))
+    assert np.array_equal(np.broadcast_to(moved, (11, 7)), FUSED[kernel].words(problem, rows, cols))
 
 
 def test_two_shared_loops_over_the_keys_would_do_better_than_the_mapper() -> None:
-    words = OF_KERNEL["flash"].words(PROBLEM, np.array([1]), np.array([128]))
+    words = FUSED["flash"].words(PROBLEM, np.array([1]), np.array([128]))
     assert words.tolist() == [57344]
     assert [point.words for point in POINTS if point.sram <= 128 * 64 + 64 + 2][-1] == 65536
 

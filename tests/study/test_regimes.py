@@ -38,7 +38,7 @@ def least_by_trying(found: RegimeMap, place: int, most: int) -> list[int]:
     rival, p = found.rivals[place], found.problem
     tries = []
     for variant in range(len(rival.variants)):
-        options = Options(**rival.asked(variant))  # type: ignore[arg-type]  # Options checks the values
+        options = Options(**rival.asked(variant))
         for rows, cols in np.ndindex(p.n, p.nk):
             blocks = Blocks(rows + 1, cols + 1)
             tries.append((predict.residents(rival.kernel, p, blocks, options), moved(rival.kernel, p, blocks, options)))
@@ -52,7 +52,7 @@ def paper_by_asking(found: RegimeMap, place: int, most: int) -> list[int]:
 
     def at(m: int) -> int:
         variant = int(len(rival.variants) > 1 and m < row)
-        options = Options(**rival.asked(variant))  # type: ignore[arg-type]  # Options checks the values
+        options = Options(**rival.asked(variant))
         try:
             return moved(rival.kernel, p, predict.choose_blocks(rival.kernel, p, Capacity(m), "paper", options), options)
         except BadInput:

@@ -14,7 +14,7 @@ from iosim.attention.catalogue import BACKWARD, Kernel
 from iosim.attention.plan import make_plan
 from iosim.attention.run import report
 from iosim.core.errors import BadInput
-from iosim.core.options import OPTIONS, Options
+from iosim.core.options import Options
 from iosim_gpu.case import KERNELS as CUDA
 
 PROBLEM = Attention(n=1024, d=64)

@@ -46,7 +46,7 @@ class Row:
     @property
     def overflow(self) -> int | None:
         """How many words more than M the blocks need: above 0 for some of those that papers print."""
-        return None if self.plan is None else max(0, (self.plan.predicted_peak() or 0) - self.sram)
+        return None if self.plan is None else max(0, self.plan.peak() - self.sram)
 
     @property
     def tiles(self) -> int:
