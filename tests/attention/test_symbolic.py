@@ -154,6 +154,7 @@ def test_symbols_of_terms_are_read_as_their_numbers(symbol: str) -> None:
 
 
 def wrong(listing: Callable[..., None], again: str) -> Callable[..., None]:
+    @wraps(listing)
     def run(m: Machine, *arrays: Hbm, **options: Any) -> None:
         listing(m, *arrays, **options)
         for i in m.tiles(arrays[0].shape[0], options["Br"]):
