@@ -5,7 +5,8 @@ from iosim.core.events import Event, Observer
 from iosim.machine.blocks import Block, OnChip, Value
 from iosim.machine.functions import exp, finite, log, maximum, nonzero, where
 from iosim.machine.hbm import Hbm, Region
-from iosim.machine.machine import Machine, Mode
+from iosim.machine.ledger import Mode
+from iosim.machine.machine import Machine
 from iosim.machine.tiles import Tile
 
 __all__ = [

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
 from iosim.core.errors import BadInput, DeadValue
 from iosim.core.events import Box
 from iosim.core.storage import Array, rounded
+from iosim.machine import opaque
 from iosim.machine.hbm import Hbm
+from iosim.machine.ledger import Ledger
+from iosim.machine.opaque import Shape, broadcast, number
 
-if TYPE_CHECKING:
-    from iosim.machine.machine import Machine
-
-Shape = tuple[int, int]
 SPENT = -1
 vector_product = np.errstate(invalid="ignore")(np.dot)  # some BLAS kernels raise the flag from padding that they read beside a vector
 
 
 def operands(x: OnChip, y: Operand) -> tuple[Shape, Array | None, Array | float | None]:
     """The shape that two operands broadcast to, and their numbers; counts one operation an element."""
-    m, shape, a = x.machine, x.shape, x.take()
+    m, shape, a = x.machine, x.shape, x._take()
     if isinstance(y, OnChip):
         if y.machine is not m:
             m.foreign(y, OnChip)
-        b: Array | float | None = y.take()
+        b: Array | float | None = y._take()
         if y.shape != shape and y.shape != (shape[0], 1):
             shape = broadcast(x, y)
     else:
@@ -60,7 +59,7 @@ def in_place(fn: np.ufunc) -> Callable[[Block, Operand], Block]:
             raise BadInput(f"cannot update {x!r} in place with {y!r}; the result has another shape")
         data = None if a is None else fn(a, b, out=a if x.owned else None)
         if x.origin is not None:
-            return x.overwrite(data)
+            return x._overwrite(data)
         x._data, x.owned = data, True
         x.version += 1
         return x
@@ -72,7 +71,7 @@ def reduction(fn: np.ufunc) -> Callable[[OnChip], Value]:
     """The operator that reduces each row with ``fn``: (rows, cols) to (rows, 1)."""
 
     def operator(x: OnChip) -> Value:
-        m, (rows, cols), a = x.machine, x.shape, x.take()
+        m, (rows, cols), a = x.machine, x.shape, x._take()
         m.elementwise += rows * cols * m.times
         if m.check:
             m.tile.deeds.append(("reduction", rows, cols))
@@ -81,24 +80,15 @@ def reduction(fn: np.ufunc) -> Callable[[OnChip], Value]:
     return operator
 
 
-class OnChip:
+class OnChip(opaque.OnChip):
     """A two-dimensional value on chip, opaque, with arithmetic; ``_data`` is None when the machine computes no numbers."""
 
     __slots__ = ("_data", "machine", "shape")
-    __array_priority__ = 1000  # NumPy scalars and arrays on the left leave the operation to this class
-
-    wanted = "on chip; give a block or a value, such as m.load(Q[i])"
-    machine: Machine
+    machine: Ledger
     shape: Shape
     _data: Array | None
-    label: str
 
-    @property
-    def words(self) -> int:
-        """Its elements."""
-        return self.shape[0] * self.shape[1]
-
-    def take(self) -> Array | None:
+    def _take(self) -> Array | None:
         """The numbers, for one operation; raises :class:`DeadValue` where they are gone."""
         raise NotImplementedError
 
@@ -107,7 +97,7 @@ class OnChip:
         """The transpose: an access pattern, which costs nothing, used once like any unnamed value."""
         if isinstance(self, Block):
             return Transposed(self)
-        x = self.take()
+        x = self._take()
         return Value(self.machine, self.shape[::-1], x if x is None else x.T if type(self) is Value else x.T.copy())
 
     __add__ = __radd__ = elementwise(np.add)
@@ -126,25 +116,12 @@ class OnChip:
         (rows, inner), (inner_too, cols) = self.shape, other.shape
         if inner != inner_too:
             raise BadInput(f"{self!r} @ {other!r}: the inner sizes {inner} and {inner_too} differ")
-        x, y = self.take(), other.take()
+        x, y = self._take(), other._take()
         m.matmul += 2 * rows * inner * cols * m.times
         if m.check:
             m.tile.deeds.append(("matmul", rows, inner, cols))
         product = np.dot if rows > 1 and cols > 1 else vector_product
         return Value(m, (rows, cols), None if x is None or y is None else product(x, y))
-
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise BadInput(
-            f"{self!r} is on chip: a listing may not look at it, branch on it, index it or copy it, but compute with "
-            "+ - * / @ and the functions of iosim.memory; m.let copies, and its numbers leave only through m.store"
-        )
-
-    __array__ = __bool__ = __len__ = __float__ = __int__ = __getitem__ = __reduce_ex__ = _refuse
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _refuse
-    __neg__ = __abs__ = __pow__ = __rmatmul__ = _refuse
-
-    def __repr__(self) -> str:
-        return f"{self.label}{self.shape}"
 
 
 Operand = OnChip | float
@@ -159,15 +136,15 @@ class Value(OnChip):
     __slots__ = ("epoch", "held")
     label = "an unnamed value"
 
-    def __init__(self, machine: Machine, shape: Shape, data: Array | None) -> None:
+    def __init__(self, machine: Ledger, shape: Shape, data: Array | None) -> None:
         self.machine, self.shape, self._data = machine, shape, data
         self.epoch = machine.epoch
         self.held = words = shape[0] * shape[1]
         live = machine.live = machine.live + words
         if live > machine.largest_unnamed:  # else neither record falls: words <= live, and the largest <= the peak
-            machine.most_unnamed(self)
+            machine.most_unnamed(words, shape)
 
-    def take(self) -> Array | None:
+    def _take(self) -> Array | None:
         """The numbers, once, before the next tile begins or ends."""
         m = self.machine
         if self.epoch != m.epoch:
@@ -192,7 +169,7 @@ class Block(OnChip):
     __slots__ = ("label", "origin", "owned", "tile", "version")
 
     def __init__(
-        self, m: Machine, shape: Shape, data: Array | None, label: str, cost: int, owned: bool = True, origin: tuple[Hbm, Box] | None = None
+        self, m: Ledger, shape: Shape, data: Array | None, label: str, cost: int, owned: bool = True, origin: tuple[Hbm, Box] | None = None
     ) -> None:  # fmt: skip
         self.machine, self.shape, self._data = m, shape, data
         self.label, self.owned, self.origin = label, owned, origin
@@ -207,7 +184,7 @@ class Block(OnChip):
         if m.watched and origin is None:
             m.tell("alloc", label, ((0, shape[0]), (0, shape[1])), self.words, m.dtype.itemsize)
 
-    def take(self) -> Array | None:
+    def _take(self) -> Array | None:
         """The numbers, while the tile is open; observers hear of the region that they were loaded from."""
         if not self.tile.open:
             raise self._dead()
@@ -216,7 +193,7 @@ class Block(OnChip):
             self.machine.emit("use", array.name, box, self.words, array.itemsize)
         return self._data
 
-    def overwrite(self, data: Array | None) -> Block:
+    def _overwrite(self, data: Array | None) -> Block:
         """Hold other numbers from now on, in a loaded block rounded to its array's type: it has paid for no more."""
         if self.origin is not None and data is not None and (narrow := self.origin[0].narrow) is not None:
             data = rounded(self.label, data, narrow).astype(self.machine.dtype)
@@ -231,10 +208,10 @@ class Block(OnChip):
             self.machine.foreign(new, OnChip)
         if new.shape != self.shape:
             raise BadInput(f"cannot write {new!r} into {self!r}")
-        x = new.take()
+        x = new._take()
         if not self.tile.open:
             raise self._dead()
-        self.overwrite(x if x is None or type(new) is Value else x.copy())
+        self._overwrite(x if x is None or type(new) is Value else x.copy())
 
     __iadd__ = in_place(np.add)
     __isub__ = in_place(np.subtract)
@@ -258,27 +235,10 @@ class Transposed(Value):
         self.epoch, self.held = block.machine.epoch, 0
         self.block, self.version = block, block.version
 
-    def take(self) -> Array | None:
+    def _take(self) -> Array | None:
         """The numbers of the block, if they are still there."""
         if self.version != self.block.version:
             raise DeadValue(f"{self.block!r} was overwritten since it was transposed: give the transpose room with m.let(x.T, name)")
-        x = Value.take(self)
-        self.block.take()  # the operation reads the block, and observers hear of it then, not when it was transposed
+        x = Value._take(self)
+        self.block._take()  # the operation reads the block, and observers hear of it then, not when it was transposed
         return x
-
-
-def broadcast(x: OnChip, y: OnChip) -> Shape:
-    """The common shape of two blocks, an axis of 1 stretching; raises :class:`BadInput` naming both."""
-    (rows, cols), (rows_too, cols_too) = x.shape, y.shape
-    if (rows == rows_too or 1 in (rows, rows_too)) and (cols == cols_too or 1 in (cols, cols_too)):
-        return max(rows, rows_too), max(cols, cols_too)
-    raise BadInput(f"{x!r} and {y!r} do not broadcast")
-
-
-def number(x: object) -> float:
-    """A Python number, for arithmetic with blocks; raises :class:`BadInput` for anything else, NumPy arrays among them."""
-    if isinstance(x, float) or (type(x) is int and abs(x) < 1 << 1023):
-        return float(x)
-    raise BadInput(
-        f"{type(x).__name__} is not an operand of on-chip arithmetic; use blocks, values and Python numbers, and m.load for arrays"
-    )

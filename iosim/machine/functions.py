@@ -8,19 +8,13 @@ import numpy as np
 
 from iosim.core.errors import BadInput
 from iosim.core.storage import Array
-from iosim.machine.blocks import OnChip, Operand, Value, elementwise, number
-
-
-def on_chip(x: object) -> OnChip:
-    """``x`` if it is on chip; raises :class:`BadInput` otherwise."""
-    if isinstance(x, OnChip):
-        return x
-    raise BadInput(f"{type(x).__name__} is not {OnChip.wanted}")
+from iosim.machine.blocks import OnChip, Operand, Value, elementwise
+from iosim.machine.opaque import expect, number
 
 
 def exponential(x: OnChip, fn: Callable[..., Array]) -> Value:
     """``fn`` of every element of ``x``, counted as ``exp``."""
-    m, a = on_chip(x).machine, x.take()
+    m, a = expect(OnChip, x).machine, x._take()
     m.exp += x.shape[0] * x.shape[1] * m.times
     if m.check:
         m.tile.deeds.append(("exp", *x.shape))
@@ -40,7 +34,7 @@ def log(x: OnChip) -> Value:
 
 def maximum(x: Operand, y: Operand) -> Value:
     """The larger of two operands, element by element."""
-    return larger(x, y) if isinstance(x, OnChip) else larger(on_chip(y), x)
+    return larger(x, y) if isinstance(x, OnChip) else larger(expect(OnChip, y), x)
 
 
 def finite(x: OnChip) -> Value:
@@ -48,7 +42,7 @@ def finite(x: OnChip) -> Value:
 
     A running maximum still starts at -inf: this only guards the subtraction for rows that have seen no key.
     """
-    m, a = on_chip(x).machine, x.take()
+    m, a = expect(OnChip, x).machine, x._take()
     m.elementwise += x.shape[0] * x.shape[1] * m.times
     if m.check:
         m.tile.deeds.append(("elementwise", *x.shape))
@@ -57,7 +51,7 @@ def finite(x: OnChip) -> Value:
 
 def nonzero(x: OnChip) -> Value:
     """``x`` with 0 replaced by 1: the normaliser of a row that attends to nothing, whose sum 0 then stays 0."""
-    return zeros_replaced(on_chip(x), 1.0)
+    return zeros_replaced(expect(OnChip, x), 1.0)
 
 
 larger = elementwise(np.maximum)
@@ -66,7 +60,7 @@ zeros_replaced = elementwise(lambda a, b, out: np.asarray(np.where(np.equal(a, 0
 
 def where(keep: OnChip, x: OnChip, otherwise: float) -> Value:
     """``x`` where ``keep`` holds, else the number ``otherwise``; both of one shape."""
-    if on_chip(keep).shape != on_chip(x).shape:
+    if expect(OnChip, keep).shape != expect(OnChip, x).shape:
         raise BadInput(f"where: the condition has shape {keep.shape} but {x.label} has {x.shape}")
     fill = number(otherwise)
     return elementwise(lambda a, c, out: np.asarray(np.where(c, a, fill)))(x, keep)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Literal, NoReturn
 
 import numpy as np
@@ -11,23 +9,18 @@ from numpy.typing import ArrayLike
 
 from iosim.core import dtypes
 from iosim.core.counts import Counts, Flops, Traffic
-from iosim.core.errors import BadInput, LoopMisuse, RegisterOverflow, SramOverflow
-from iosim.core.events import Box, Event, Kind, Observer
+from iosim.core.errors import BadInput, LoopMisuse
 from iosim.core.masks.grid import Rule, allowed
-from iosim.core.masks.runs import Runs, whole_axis
-from iosim.core.masks.visits import every_tile, one_of_each_kind
+from iosim.core.masks.runs import Runs
 from iosim.core.storage import poison, stored
-from iosim.core.units import Capacity, Unit, capacity, whole
-from iosim.machine.blocks import Block, OnChip, Shape, Value, number
+from iosim.machine.blocks import Block, OnChip, Value
 from iosim.machine.hbm import Hbm, Region
-from iosim.machine.tiles import Deed, Path, Tile, Tiles, compare, independent
-
-MOST_TOLD = 8  # residents that an overflow names; a listing that fails on purpose may have ten thousand
-
-Mode = Literal["execute", "trace", "count"]
+from iosim.machine.ledger import Ledger
+from iosim.machine.opaque import Shape, number
+from iosim.machine.tiles import Tile, Tiles, independent
 
 
-class Machine:
+class Machine(Ledger):
     """A two-level memory on which a listing runs; how it was built decides what running means.
 
     ``sram``: its capacity (words, "100KiB", or None for unbounded). ``mode``: "execute" visits every tile with real numbers, "trace"
@@ -44,42 +37,9 @@ class Machine:
     8000
     """
 
-    __slots__ = (
-        "arrays", "check", "cost", "dtype", "elementwise", "epoch", "exp", "finished", "known", "largest_unnamed", "limit", "live",
-        "lowest", "matmul", "mode", "observers", "peak", "peak_unnamed", "registers", "residents", "root", "sram", "tile", "times",
-        "unit", "used", "watched",
-    )  # fmt: skip
-
-    def __init__(
-        self, sram: Capacity | int | str | None = None, *, mode: Mode = "execute", accumulator: str = "float32",
-        overflow: Literal["error", "record"] = "error", registers: int | None = None, observers: Sequence[Observer] = (), check: int = 0,
-    ) -> None:  # fmt: skip
-        if mode not in ("execute", "trace", "count") or overflow not in ("error", "record"):
-            raise BadInput(f"mode must be execute, trace or count and overflow error or record, not {mode!r} and {overflow!r}")
-        if accumulator not in ("float32", "float64"):
-            raise BadInput(f"the accumulator must be float32 or float64, not {accumulator!r}")
-        size = None if sram is None else capacity(sram)
-        self.sram = None if size is None else size.amount
-        self.unit: Unit = "words" if size is None else size.unit
-        self.limit = math.inf if size is None or overflow == "record" else size.amount
-        self.mode, self.dtype, self.finished = mode, np.dtype(accumulator), False
-        self.cost = self.dtype.itemsize if self.unit == "bytes" else 1
-        self.lowest = np.array(np.finfo(self.dtype).min, self.dtype)
-        self.registers = None if registers is None else whole("registers", registers, 0)
-        self.check, self.observers = whole("check", check, 0), tuple(observers)
-        self.watched = self.check > 0 or bool(self.observers)
-        self._open_books()
-
-    def _open_books(self) -> None:
-        """Everything counts as often as the open tile stands for: ``times``."""
-        self.arrays: dict[str, Hbm] = {}
-        self.residents: list[Block] = []
-        self.known: dict[Path, list[Deed]] = {}
-        self.matmul = self.elementwise = self.exp = 0
-        self.times, self.epoch = 1, 0
-        self.used = self.peak = self.live = self.largest_unnamed = self.peak_unnamed = 0
-        self.root = self.tile = Tile(self, None, (0, 0, 0, 1, None), 0, 1)
-        self.root.open = True
+    __slots__ = ()
+    arrays: dict[str, Hbm]
+    residents: list[Block]
 
     def input(self, name: str, shape: Shape, data: ArrayLike | None = None, *, dtype: str | None = None, infinite: bool = False) -> Hbm:
         """Declare an HBM array that holds data: ``(rows, cols)``, copied, refused where an element is not finite.
@@ -92,7 +52,7 @@ class Machine:
         if self.mode == "execute":
             if data is None:
                 raise BadInput(f"{name} is an input but no data was given; execute mode computes with real numbers")
-            array.hold(stored(name, array.shape, data, kind, infinite=infinite))
+            array._hold(stored(name, array.shape, data, kind, infinite=infinite))
         return array
 
     def output(self, name: str, shape: Shape, *, dtype: str | None = None, whole: bool = True) -> Hbm:
@@ -103,18 +63,18 @@ class Machine:
         kind = dtype or str(self.dtype)
         array = self._declare(name, shape, kind, "output" if whole else "scratch")
         if self.mode == "execute":
-            array.hold(poison(array.shape, kind))
+            array._hold(poison(array.shape, kind))
         return array
 
     def load(self, region: Region) -> Block:
         """Read a region of HBM into SRAM; it stays until the tile ends."""
         if not isinstance(region, Region) or region.machine is not self:
             self.foreign(region, Region)
-        array, box = region.array, region.box()
+        array, box = region.array, region._box()
         (top, bottom), (left, right) = box
         shape = bottom - top, right - left
         words = shape[0] * shape[1]
-        data = array.read(box, self.dtype)
+        data = array._read(box, self.dtype)
         block = Block(self, shape, data, array.name, words * array.cost, not array.lends, (array, box))
         array.reads += words * self.times
         if self.watched:
@@ -125,13 +85,13 @@ class Machine:
         """Write an on-chip value to a region of HBM, rounded to the array's type; ``init`` marks a store that only initialises."""
         if not isinstance(region, Region) or region.machine is not self:
             self.foreign(region, Region)
-        array, box = region.array, region.box()
+        array, box = region.array, region._box()
         shape = tuple(stop - start for start, stop in box)
         if not isinstance(value, OnChip) or value.machine is not self:
             self.foreign(value, OnChip)
         if value.shape != shape:
             raise BadInput(f"cannot store {value!r} into {array.name}{shape}; the shapes must be equal")
-        array.write(box, value.take(), region)
+        array._write(box, value._take(), region)
         array.writes += value.words * self.times
         array.init_writes += value.words * self.times if init else 0
         if self.watched:
@@ -139,7 +99,7 @@ class Machine:
 
     def full(self, fill: float, rows: int, cols: int, *, name: str) -> Block:
         """A block of one number, with room for ``rows * cols`` words until the tile ends."""
-        shape, value = (whole("rows", rows), whole("cols", cols)), number(fill)
+        shape, value = (self.size("rows", rows), self.size("cols", cols)), number(fill)
         block = Block(self, shape, None, name, shape[0] * shape[1] * self.cost)
         if self.mode == "execute":
             block._data = np.full(shape, value, self.dtype)  # now that there is room for it
@@ -153,7 +113,7 @@ class Machine:
         """Give a value a name and room, until the tile ends; a block is copied, an unnamed value moves in."""
         if not isinstance(value, OnChip) or value.machine is not self:
             self.foreign(value, OnChip)
-        data = value.take()
+        data = value._take()
         copied = data if data is None or type(value) is Value else data.copy()
         return Block(self, value.shape, copied, name, value.shape[0] * value.shape[1] * self.cost)
 
@@ -162,7 +122,7 @@ class Machine:
         for tile in (i, j):
             if not isinstance(tile, Tile) or tile.machine is not self:
                 self.foreign(tile, Tile)
-            tile.check()
+            tile._check()
         self.elementwise += i.size * j.size * self.times
         if self.check:
             self.tile.deeds.append(("elementwise", i.size, j.size))
@@ -173,20 +133,14 @@ class Machine:
 
     def tiles(self, n: int, b: int, *, seen: Runs | None = None) -> Tiles:
         """Cut ``range(n)`` into tiles of ``b`` rows, the last one short; ``seen`` limits the loop to some (see :mod:`iosim.core.masks`)."""
-        n, b = whole("the axis", n), whole("the tile height", b)
+        n, b = self.size("the axis", n), self.size("the tile height", b)
         if seen is not None and not isinstance(seen, Runs):
             raise BadInput(f"seen must be runs of tiles, as from grid.row(i), not {type(seen).__name__}")
-        runs = whole_axis(n, b) if seen is None else seen
-        if runs.owner is not None:
-            independent(self.tile, runs.owner)
-        elif runs.members != 1:
-            raise BadInput(f"seen sums over {runs.members} tiles but names none; ask a grid for it, as in grid.row(i)")
-        loop = len(self.tile.deeds)
-        if self.check:
-            self.tile.deeds.append(("loop", n, b, "seen" if runs.owner is not None else str(list(runs))))
-        one = self.mode == "count"
-        visits = one_of_each_kind(n, b, runs, self.times // runs.members, self.check) if one else every_tile(n, b, runs)
-        return Tiles(self, visits, n, b, loop, runs.owner)
+        if seen is not None and seen.owner is not None:
+            independent(self.tile, seen.owner)
+        elif seen is not None and seen.members != 1:
+            raise BadInput(f"seen sums over {seen.members} tiles but names none; ask a grid for it, as in grid.row(i)")
+        return Tiles(self, n, b, seen)
 
     def finish(self) -> Counts:
         """End the run and return its counts; from now on the numbers of an HBM array are in its ``data``.
@@ -196,7 +150,7 @@ class Machine:
         if self.tile is not self.root:
             raise LoopMisuse("a loop over tiles was left by break or return, or never finished; let every loop run to its end")
         for array in self.arrays.values():
-            array.check_written()
+            array._check_written()
         self.finished = True
         return Counts(
             arrays={a.name: Traffic(a.reads, a.writes, a.init_writes, a.itemsize) for a in self.arrays.values()},
@@ -220,68 +174,10 @@ class Machine:
             raise BadInput(f"an HBM array needs a name of its own, not {name!r}; taken: {', '.join(self.arrays) or 'none'}")
         if not isinstance(shape, tuple) or len(shape) != 2:
             raise BadInput(f"{name} has shape {shape!r}; HBM arrays are (rows, cols)")
-        shape = whole(f"rows of {name}", shape[0]), whole(f"cols of {name}", shape[1])
+        shape = self.size(f"rows of {name}", shape[0]), self.size(f"cols of {name}", shape[1])
         itemsize = 1 if dtype == "bool" else dtypes.itemsize(dtype)
         if itemsize > self.dtype.itemsize:
             raise BadInput(f"{name} is {dtype} but the machine computes in {self.dtype}; build it with accumulator={dtype!r}")
         array = self.arrays[name] = Hbm(self, name, shape, itemsize, kind)
         self.emit(kind, name, ((0, shape[0]), (0, shape[1])), array.words, itemsize)
         return array
-
-    def enter(self, tile: Tile) -> None:
-        """Open a tile: what is made from now on lives in it. Called by the loop."""
-        self.tile, self.times, self.live = tile, tile.times, 0
-        tile.open = True
-        self.epoch += 1
-        if self.observers:
-            self.emit("begin", "tile", ((tile.start, tile.start + tile.size),), 0, 0)
-
-    def leave(self, tile: Tile) -> None:
-        """Close the tile and release what was made in it. Called by the loop."""
-        if self.tile is not tile or tile.parent is None:
-            raise LoopMisuse(
-                "an inner loop was left by break or return, or an outer one went on before it ended; let every loop run to its end"
-            )
-        if self.check:
-            compare(tile.kind, self.known.setdefault(tile.kind, tile.deeds), tile.deeds)
-        tile.open = False
-        self.used, self.live = tile.used, 0
-        del self.residents[tile.mark :]
-        self.epoch += 1
-        if self.observers:
-            self.emit("end", "tile", (), 0, 0)
-        self.tile, self.times = tile.parent, tile.parent.times
-
-    def tell(self, kind: Kind, name: str, box: Box, words: int, itemsize: int) -> None:
-        """Note what the open tile did, to compare it with others of its kind, and emit it."""
-        if self.check:
-            self.tile.deeds.append((f"{kind} {name}", *(stop - start for start, stop in box)))
-        self.emit(kind, name, box, words, itemsize)
-
-    def emit(self, kind: Kind, name: str, box: Box, words: int, itemsize: int) -> None:
-        """Tell every observer."""
-        event = Event(kind, name, box, words, itemsize, self.times, self.used)
-        for observe in self.observers:
-            observe(event)
-
-    def foreign(self, thing: object, kind: type[OnChip | Region | Tile]) -> NoReturn:
-        """Raise :class:`BadInput`: ``thing`` is of another machine, or no ``kind`` at all."""
-        if isinstance(thing, kind):
-            raise BadInput(f"{thing!r} belongs to another machine; two machines never meet")
-        raise BadInput(f"{type(thing).__name__} is not {kind.wanted}")
-
-    def refuse(self, block: Block, cost: int) -> NoReturn:
-        """Raise :class:`SramOverflow`: what ``block`` costs is more than is free."""
-        more = [f"and {len(self.residents) - MOST_TOLD:,} more"] if len(self.residents) > MOST_TOLD else []
-        held, free = ", ".join([*map(repr, self.residents[:MOST_TOLD]), *more]) or "nothing", self.limit - self.used
-        raise SramOverflow(f"{block!r} needs {cost} {self.unit} but {free} of {self.limit} are free; resident: {held}")
-
-    def most_unnamed(self, value: Value) -> None:
-        """Note a record of unnamed words if ``value`` makes one; raises :class:`RegisterOverflow` above ``registers``."""
-        self.largest_unnamed = max(self.largest_unnamed, value.held)
-        self.peak_unnamed = max(self.peak_unnamed, self.live)
-        if self.registers is not None and self.live > self.registers:
-            raise RegisterOverflow(
-                f"an unnamed value{value.shape} makes {self.live} unnamed words but registers hold {self.registers}; "
-                "give some of them room with m.let(value, name)"
-            )

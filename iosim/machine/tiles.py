@@ -2,105 +2,118 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import zip_longest
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from iosim.core.errors import KindMismatch, LoopMisuse
-from iosim.core.masks.runs import FIRST, FULL, LAST, Int
+from iosim.core.errors import BadInput, LoopMisuse
+from iosim.core.masks.runs import FULL, Int, Runs, joined, whole_axis
 from iosim.core.masks.visits import Visit
-
-if TYPE_CHECKING:
-    from iosim.machine.machine import Machine
-
-Path = tuple[tuple[int, int, int], ...]
-Deed = tuple[str | int, ...]
+from iosim.machine import opaque
+from iosim.machine.ledger import Ledger, Path, Scope
 
 
-class Tile:
+class Tile(Scope, opaque.Tile):
     """One turn of a loop: some rows of an axis, and the scope in which on-chip blocks live until the loop moves on.
 
     A body may use its ``size``, whether it is ``full`` (every pair may attend) and whether this is the ``first`` or the ``last`` visit to
-    it, never its place: in count mode one tile stands for all of its kind. ``deeds`` is what it did, noted where a machine checks kinds.
+    it, never its place: in count mode one tile stands for all of its kind. A tile inside a tile is full, first and last where that is.
+    ``start`` counts from row 0 of the ``axis`` of so many rows.
     """
 
-    __slots__ = (
-        "axis", "code", "deeds", "first", "full", "group", "height", "last", "loop", "machine", "mark", "open", "owner", "parent", "size",
-        "start", "times", "used",
-    )  # fmt: skip
+    __slots__ = ("axis", "code", "first", "full", "group", "last", "loop", "machine", "size", "start")
 
-    wanted = "a tile of this machine; use those of m.tiles(...)"
+    def __init__(self, loop: Tiles, visit: Visit) -> None:
+        start, self.size, self.code, self.times, self.group = visit
+        self.full, self.first, self.last = opaque.MEANING[self.code]
+        self.start, self.axis, self.loop = loop.start + start, loop.axis, loop
+        self.machine = m = loop.machine
+        self.parent, self.used, self.mark, self.open, self.deeds = loop.home, m.used, len(m.residents), False, []
 
-    def __init__(
-        self, machine: Machine, parent: Tile | None, visit: Visit, axis: int, height: int, loop: int = 0, owner: object = None
-    ) -> None:
-        self.start, self.size, self.code, self.times, self.group = visit
-        self.full, self.first, self.last = self.code & FULL != 0, self.code & FIRST != 0, self.code & LAST != 0
-        self.machine, self.parent, self.axis = machine, parent, axis
-        self.height, self.loop, self.owner = height, loop, owner
-        self.open, self.used, self.mark = False, machine.used, len(machine.residents)
-        self.deeds: list[Deed] = []
+    def tiles(self, b: int, *, seen: Runs | None = None) -> Tiles:
+        """Cut this tile into tiles of ``b`` rows, the last one short; a mask, and so ``seen``, knows only the tiles of a whole axis."""
+        self._check()
+        if seen is not None:
+            raise BadInput("seen= limits a loop over a whole axis, m.tiles(n, b, seen=...); i.tiles(b) visits all rows of i")
+        return Tiles(self.machine, self.size, self.machine.size("the tile height", b), None, self)
 
-    def __reduce_ex__(self, _: object) -> NoReturn:
-        raise LoopMisuse("a tile can be neither copied nor pickled; use it inside its own loop body")
-
-    def __repr__(self) -> str:
-        return f"a tile of {self.size} rows"
+    @property
+    def height(self) -> int:
+        """The rows of the tiles of its loop, but for a short last one."""
+        return self.loop.height
 
     @property
     def kind(self) -> Path:
         """Its loops from the outermost in, each with the size and code of its tile: tiles that agree in it must do the same."""
-        return () if self.parent is None else (*self.parent.kind, (self.loop, self.size, self.code))
+        return (*self.loop.home.kind, (self.loop.place, self.size, self.code))
 
     @property
     def members(self) -> Sequence[int] | Int:
         """The indices of all the tiles that this one stands for; read by masks, not by listings."""
-        self.check()
-        index = self.start // self.height
+        self._check()
+        if self.loop.outer is not None:
+            raise BadInput(f"a mask knows the tiles of m.tiles({self.axis}, {self.height}), and no tile inside a tile; ask it of those")
+        index = self.start // self.loop.height
         return range(index, index + 1) if self.group is None else self.group.indices()
 
-    def rows_covered(self) -> Int:
-        """The rows of all the tiles that this one stands for, as (start, stop) pairs."""
-        if self.group is None:
-            return np.array([[self.start, self.start + self.size]])
-        return np.minimum(np.stack([self.group.first, self.group.stop], axis=1) * self.height, self.axis)
-
-    def check(self) -> None:
+    def _check(self) -> None:
         """Raise :class:`LoopMisuse` once the loop has moved on."""
         if not self.open:
             raise LoopMisuse(
                 f"{self!r} was used after its loop had moved on; use a tile inside its own loop body, and never keep tiles in a list"
             )
 
+    def _around(self) -> tuple[Tile, ...]:
+        """The tiles that it is cut from, the outermost first, and itself."""
+        outer = self.loop.outer
+        return (self,) if outer is None else (*outer._around(), self)
 
-def independent(inner: Tile, owner: object) -> None:
-    """Raise :class:`LoopMisuse` unless ``owner`` is open, and no loop inside it was limited by it already: only then do counts multiply."""
-    tile: Tile | None = inner
-    while tile is not owner:
-        if tile is None or tile.owner is owner:
-            raise LoopMisuse(
-                "seen= was asked of a tile that is not open, or that limits a loop around this one already; "
-                "ask it of an open tile, and write loops that depend on one tile one after the other, not nested"
-            )
-        tile = tile.parent
+    def _places(self, rows: Int) -> Int:
+        """``rows`` of this tile, (start, stop) pairs, counted from where its loop begins, for all the tiles that it stands for."""
+        loop, group = self.loop, self.group
+        if group is None:
+            return rows + (self.start - loop.start)
+        runs = joined(np.stack([group.first, group.stop], axis=1))
+        if rows[0, 1] >= self.size:
+            return np.asarray(np.minimum(runs * loop.height, loop.rows))
+        return (np.concatenate([np.arange(*run) for run in runs])[:, None, None] * loop.height + rows).reshape(-1, 2)
+
+
+def rows_of(tiles: Iterable[Tile], depth: int = 0) -> Int:
+    """The rows of all the tiles that ``tiles`` stand for, as disjoint (start, stop) pairs from 0, where their loops at this depth begin."""
+    inside: dict[Tile, list[Tile]] = {}
+    for tile in tiles:
+        inside.setdefault(tile._around()[depth], []).append(tile)
+    parts = (outer._places(np.array([[0, outer.size]]) if outer in cut else rows_of(cut, depth + 1)) for outer, cut in inside.items())
+    return joined(np.concatenate([np.zeros((1, 2), np.int64), *parts]))
 
 
 class Tiles:
     """A loop over tiles: opens one, and closes it before the next.
 
     A class, not a generator: a generator left by ``break`` would release its tile silently; this notices at the next step of the
-    loop around it, or when the machine finishes.
+    loop around it, or when the machine finishes. ``home`` is the scope that it runs in, ``outer`` the tile that it cuts, if it cuts one,
+    ``rows`` what it cuts in all, ``place`` where it stands among the deeds of its home.
     """
 
-    __slots__ = ("axis", "height", "home", "loop", "machine", "owner", "started", "tile", "visits")
+    __slots__ = ("axis", "height", "home", "machine", "outer", "owner", "place", "rows", "start", "started", "tile", "visits")
 
-    def __init__(self, machine: Machine, visits: Iterator[Visit], axis: int, height: int, loop: int, owner: object) -> None:
-        self.machine, self.visits, self.home = machine, visits, machine.tile
-        self.axis, self.height, self.loop, self.owner = axis, height, loop, owner
+    def __init__(self, machine: Ledger, n: int, b: int, seen: Runs | None, outer: Tile | None = None) -> None:
+        self.machine, self.home, self.rows, self.height, self.outer = machine, machine.tile, n, b, outer
+        self.axis: int = n if outer is None else outer.axis
+        self.start: int = 0 if outer is None else outer.start
+        self.owner = None if seen is None else seen.owner
+        self.visits = machine.turns(n, b, seen, FULL if outer is None else outer.code)
+        self.place = len(self.home.deeds)
+        if machine.check:
+            self.home.deeds.append(("loop", n, b, self._told(seen)))
         self.tile: Tile | None = None
         self.started = False
+
+    def _told(self, seen: Runs | None) -> str:
+        if self.outer is not None:
+            return f"in a tile at depth {len(self.outer.kind)}"
+        return "seen" if self.owner is not None else str(list(whole_axis(self.rows, self.height) if seen is None else seen))
 
     def __iter__(self) -> Tiles:
         if self.started or self.machine.tile is not self.home:
@@ -115,20 +128,20 @@ class Tiles:
             self.tile = None
         elif m.tile is not self.home:
             raise LoopMisuse("a loop over tiles was started inside another one's tile; write nested loops as nested for statements")
-        visit = next(self.visits, None)
-        if visit is None:
-            raise StopIteration
-        self.tile = Tile(m, self.home, visit, self.axis, self.height, self.loop, self.owner)
-        m.enter(self.tile)
-        return self.tile
+        self.tile = tile = Tile(self, next(self.visits))
+        m.enter(tile)
+        if m.observers:
+            m.emit("begin", "tile", ((tile.start, tile.start + tile.size),), 0, 0)
+        return tile
 
 
-def compare(kind: Path, known: list[Deed], found: list[Deed]) -> None:
-    """Raise :class:`KindMismatch` where two tiles of one kind did different things."""
-    for step, (one, other) in enumerate(zip_longest(known, found, fillvalue=("nothing more",)), start=1):
-        if one != other:
-            raise KindMismatch(
-                f"two tiles of one kind ({kind[-1][1]} rows, loop depth {len(kind)}) did different things at step {step}: "
-                f"{' '.join(map(str, one))} against {' '.join(map(str, other))}; "
-                "a body may depend only on its tile's size, full, first and last"
+def independent(inner: Scope, owner: object) -> None:
+    """Raise :class:`LoopMisuse` unless ``owner`` is open, and no loop inside it was limited by it already: only then do counts multiply."""
+    scope: Scope | None = inner
+    while scope is not owner:
+        if not isinstance(scope, Tile) or scope.loop.owner is owner:
+            raise LoopMisuse(
+                "seen= was asked of a tile that is not open, or that limits a loop around this one already; "
+                "ask it of an open tile, and write loops that depend on one tile one after the other, not nested"
             )
+        scope = scope.parent

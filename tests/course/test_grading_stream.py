@@ -27,6 +27,9 @@ from iosim.course.grading.stream import HANDLES, LAYOUT, USES
 from iosim.memory import Hbm, Machine, Mode, Tile
 
 N, D, B = 5, 2, 2
+ADD, MUL, PRODUCT = (r.TWO[name] for name in ("add", "mul", "matmul"))
+ADDS, IADD, IMULS, EXP = r.MIXED["add"], r.INTO["add"], r.MIXED_INTO["mul"], r.ONE["exp"]
+ROWMAX, ROWSUM = r.ROWS["rowmax"], r.ROWS["rowsum"]
 MASKED = Attention(N, D, causal=True)
 SOURCE = """
 def listing(m, X, Y, *, mask):
@@ -168,7 +171,7 @@ def test_flags_that_do_not_exist(op: int, flags: int) -> None:
 
 @pytest.mark.parametrize("scalar", [math.nan, math.inf, -math.inf, -0.0, 5e-324])
 def test_numbers_where_none_belong_are_refused_and_others_are_the_machines_own(scalar: float) -> None:
-    error = refused(framed(LOAD, rec(r.EXP, out=2, a=1, rows=N, cols=D, scalar=scalar)), "operation 35 has no field scalar")
+    error = refused(framed(LOAD, rec(EXP, out=2, a=1, rows=N, cols=D, scalar=scalar)), f"operation {EXP} has no field scalar")
     assert error.line == 7
     stored = rec(r.STORE, a=1, rows=1)
     m = run(framed(fill(1, N, D, scalar), stored))
@@ -185,16 +188,16 @@ def test_numbers_where_none_belong_are_refused_and_others_are_the_machines_own(s
         ([fill(1), fill(3)], "not in a row"),
         ([fill(2**32 - 1)], "not in a row"),
         ([LOOP, rec(r.ITER, a=1), rec(r.NEXT, out=1, a=1, rows=B, flags=1)], "not in a row"),
-        ([fill(1), rec(r.EXP, out=2, a=2, rows=1, cols=1)], "named before it was made"),
-        ([fill(1), rec(r.EXP, out=2, a=3, rows=1, cols=1), fill(3)], "named before it was made"),
+        ([fill(1), rec(EXP, out=2, a=2, rows=1, cols=1)], "named before it was made"),
+        ([fill(1), rec(EXP, out=2, a=3, rows=1, cols=1), fill(3)], "named before it was made"),
         ([fill(1), rec(r.STORE, a=1, rows=9)], "named before it was made"),
         ([fill(1), rec(r.STORE, a=1, b=4, rows=1)], "named before it was made"),
         ([rec(r.LOAD, out=1, a=0, c=1, rows=5, cols=2)], "named before it was made"),
-        ([rec(r.EXP, out=1, a=0, rows=1, cols=1)], "names handle 0"),
+        ([rec(EXP, out=1, a=0, rows=1, cols=1)], "names handle 0"),
         ([fill(1), rec(r.SET, a=1, b=0)], "names handle 0"),
         ([rec(r.ITER)], "names handle 0"),
         ([rec(r.SEEN, out=1)], "names handle 0"),
-        ([LOOP, rec(r.EXP, out=2, a=1, rows=1, cols=1)], "names handle 1 as a value"),
+        ([LOOP, rec(EXP, out=2, a=1, rows=1, cols=1)], "names handle 1 as a value"),
         ([LOOP, rec(r.ITER, a=1), INTO, rec(r.LET, out=3, a=2, rows=1, cols=1, name=b"t")], "names handle 2 as a value"),
         ([fill(1), rec(r.ITER, a=1)], "names handle 1 as a loop"),
         ([fill(1), rec(r.NEXT, a=1)], "loop 1, which there is not"),
@@ -215,8 +218,8 @@ def test_handles_are_distrusted(records: list[bytes], says: str) -> None:
         ([fill(1), rec(r.STORE, a=2**32 - 1, rows=1)], "array 4294967295 of 2"),
         ([rec(r.LOAD, out=1, rows=N, cols=D + 1)], r"makes \(5, 3\), but it makes X\(5, 2\)"),
         ([fill(1, 2, 3), rec(r.TURN, out=2, a=1, rows=2, cols=3)], r"but it makes an unnamed value\(3, 2\)"),
-        ([fill(1, 2, 3), fill(2, 2, 3), rec(r.ADD, out=3, a=1, b=2)], r"makes \(0, 0\), but"),
-        ([fill(1, 2, 3), fill(2, 3, 1), rec(r.PRODUCT, out=3, a=1, b=2)], r"makes \(0, 0\), but"),
+        ([fill(1, 2, 3), fill(2, 2, 3), rec(ADD, out=3, a=1, b=2)], r"makes \(0, 0\), but"),
+        ([fill(1, 2, 3), fill(2, 3, 1), rec(PRODUCT, out=3, a=1, b=2)], r"makes \(0, 0\), but"),
         ([LOOP, rec(r.ITER, a=1), rec(r.NEXT, a=1)], "another tile than the loop has"),
         ([LOOP, rec(r.ITER, a=1), rec(r.NEXT, out=2, a=1, rows=N, flags=1)], "another tile than the loop has"),
         ([LOOP, rec(r.ITER, a=1), rec(r.NEXT, out=2, a=1, rows=B, flags=3)], "another tile than the loop has"),
@@ -290,7 +293,7 @@ def flood(many: int, make: Callable[[int], list[bytes]], *before: bytes) -> byte
 
 def growing(many: int) -> bytes:
     """A row and a column make a matrix, which is made again and again."""
-    return flood(many, lambda k: [rec(r.ADD, out=3 + k, a=1, b=2, rows=1000, cols=1000)], fill(1, 1000, 1), fill(2, 1, 1000))
+    return flood(many, lambda k: [rec(ADD, out=3 + k, a=1, b=2, rows=1000, cols=1000)], fill(1, 1000, 1), fill(2, 1, 1000))
 
 
 CAPS = Caps(records=10**5, words=10**4, live=3 * 10**4, elements=10**6, flops=10**6, loops=8)
@@ -303,10 +306,10 @@ FLOODS: dict[str, tuple[bytes, Caps, str]] = {
     "a large block": (framed(fill(1, 2**32 - 1, 2**32 - 1)), CAPS, "a value of 18,446,744,065,119,617,025 words"),
     "a large sum": (growing(1), CAPS, "a value of 1,000,000 words"),
     "a large product": (
-        framed(fill(1, 1000, 1), fill(2, 1, 1000), rec(r.PRODUCT, out=3, a=1, b=2, rows=1000, cols=1000)), CAPS, "of 1,000,000 words",
+        framed(fill(1, 1000, 1), fill(2, 1, 1000), rec(PRODUCT, out=3, a=1, b=2, rows=1000, cols=1000)), CAPS, "of 1,000,000 words",
     ),
     "a large sum that is said to be none": (
-        framed(fill(1, 1000, 1), fill(2, 1, 1000), rec(r.ADD, out=3, a=1, b=2)), CAPS, "1,000,000 words",
+        framed(fill(1, 1000, 1), fill(2, 1, 1000), rec(ADD, out=3, a=1, b=2)), CAPS, "1,000,000 words",
     ),
     "all pairs of large tiles": (
         framed(rec(r.LOOP, out=1, rows=10**6, cols=10**6), rec(r.NEXT, out=2, a=1, rows=10**6, flags=1),
@@ -314,25 +317,25 @@ FLOODS: dict[str, tuple[bytes, Caps, str]] = {
         CAPS, "a value of 1,000,000,000,000 words",
     ),
     "values that are kept": (
-        flood(2000, lambda k: [rec(r.ADDS, out=2 + k, a=1, rows=90, cols=100)], fill(1, 90, 100)), CAPS, "keeps 36,000 words at once",
+        flood(2000, lambda k: [rec(ADDS, out=2 + k, a=1, rows=90, cols=100)], fill(1, 90, 100)), CAPS, "keeps 36,000 words at once",
     ),
     "blocks that are kept": (flood(2000, lambda k: [fill(1 + k, 90, 100)]), CAPS, "keeps 36,000 words at once"),
     "transposes of what is overwritten": (
-        flood(2000, lambda k: [rec(r.TURN, out=2 + 2 * k, a=1, rows=100, cols=90), rec(r.ADDS, out=3 + 2 * k, a=1, rows=90, cols=100),
+        flood(2000, lambda k: [rec(r.TURN, out=2 + 2 * k, a=1, rows=100, cols=90), rec(ADDS, out=3 + 2 * k, a=1, rows=90, cols=100),
                                rec(r.SET, a=1, b=3 + 2 * k)], fill(1, 90, 100)),
         CAPS, "keeps 36,000 words at once",
     ),
     "work on values": (
-        flood(9000, lambda k: [rec(r.EXP, out=2 + k, a=1, rows=90, cols=100), rec(r.SET, a=1, b=2 + k)], fill(1, 90, 100)),
+        flood(9000, lambda k: [rec(EXP, out=2 + k, a=1, rows=90, cols=100), rec(r.SET, a=1, b=2 + k)], fill(1, 90, 100)),
         CAPS, "more than 1,000,000 elements",
     ),
-    "work in place": (flood(9000, lambda k: [rec(r.IMULS, a=1, scalar=1.0)], fill(1, 90, 100)), CAPS, "more than 1,000,000 elements"),
+    "work in place": (flood(9000, lambda k: [rec(IMULS, a=1, scalar=1.0)], fill(1, 90, 100)), CAPS, "more than 1,000,000 elements"),
     "sums of rows": (
-        flood(9000, lambda k: [rec(r.ROWSUM, out=2 + k, a=1, rows=1, cols=1)], fill(1, 1, 9000)), CAPS, "more than 1,000,000 elements",
+        flood(9000, lambda k: [rec(ROWSUM, out=2 + k, a=1, rows=1, cols=1)], fill(1, 1, 9000)), CAPS, "more than 1,000,000 elements",
     ),
     "stores": (flood(9000, lambda k: [rec(r.STORE, a=1, rows=1)], fill(1, N, D)), FEW, "more than 10,000 elements"),
     "products": (
-        flood(9000, lambda k: [rec(r.PRODUCT, out=2 + k, a=1, b=1, rows=90, cols=90), rec(r.SET, a=1, b=2 + k)], fill(1, 90, 90)),
+        flood(9000, lambda k: [rec(PRODUCT, out=2 + k, a=1, b=1, rows=90, cols=90), rec(r.SET, a=1, b=2 + k)], fill(1, 90, 90)),
         CAPS, "products take more than 1,000,000 operations",
     ),
     "loops": (flood(9000, lambda k: [rec(r.LOOP, out=1 + k, rows=1, cols=1)]), CAPS, "9 loops that have not ended"),
@@ -362,12 +365,12 @@ def looped(k: int) -> list[bytes]:
     """A block and a value of 900 words, in a tile of their own."""
     tile, block = 2 + 3 * k, 3 + 3 * k
     into = rec(r.NEXT, out=tile, a=1, rows=1, flags=1)
-    return [into, fill(block, 30, 30, name=b"%d" % k), rec(r.EXP, out=block + 1, a=block, rows=30, cols=30)]
+    return [into, fill(block, 30, 30, name=b"%d" % k), rec(EXP, out=block + 1, a=block, rows=30, cols=30)]
 
 
 def used_up(k: int) -> list[bytes]:
     """A value of 900 words that is added to the block 1."""
-    return [rec(r.EXP, out=2 + k, a=1, rows=30, cols=30), rec(r.IADD, a=1, b=2 + k)]
+    return [rec(EXP, out=2 + k, a=1, rows=30, cols=30), rec(IADD, a=1, b=2 + k)]
 
 
 TURNS = 3000
@@ -398,14 +401,14 @@ def test_a_whole_capacity_of_overflow_is_left_to_the_machine() -> None:
 
 
 DEAD: dict[str, tuple[list[bytes], str]] = {
-    "used twice": ([fill(1), *(rec(r.EXP, out=2 + k, a=1 + (k > 0), rows=1, cols=1) for k in range(3))], "was used twice"),
-    "twice at once": ([fill(1), rec(r.EXP, out=2, a=1, rows=1, cols=1), rec(r.MUL, out=3, a=2, b=2, rows=1, cols=1)], "was used twice"),
-    "too late": ([fill(1), rec(r.EXP, out=2, a=1, rows=1, cols=1), rec(r.LOOP, out=3, rows=1, cols=1),
+    "used twice": ([fill(1), *(rec(EXP, out=2 + k, a=1 + (k > 0), rows=1, cols=1) for k in range(3))], "was used twice"),
+    "twice at once": ([fill(1), rec(EXP, out=2, a=1, rows=1, cols=1), rec(MUL, out=3, a=2, b=2, rows=1, cols=1)], "was used twice"),
+    "too late": ([fill(1), rec(EXP, out=2, a=1, rows=1, cols=1), rec(r.LOOP, out=3, rows=1, cols=1),
                   rec(r.NEXT, out=4, a=3, rows=1, flags=1), rec(r.STORE, a=1, rows=2)], r"cannot store an unnamed value\(1, 1\)"),
     "after its tile": ([LOOP, INTO, fill(3, N, D, name=b"kept"), rec(r.NEXT, out=4, a=1, rows=B, flags=1), rec(r.STORE, a=1, rows=3)],
                        r"kept\(5, 2\) was released when its tile ended"),
     "a load after its tile": ([LOOP, INTO, rec(r.LOAD, out=3, b=2, rows=B, cols=D), rec(r.NEXT, out=4, a=1, rows=B, flags=1),
-                               rec(r.ROWMAX, out=5, a=3, rows=B, cols=1)], r"X\(2, 2\) was released when its tile ended"),
+                               rec(ROWMAX, out=5, a=3, rows=B, cols=1)], r"X\(2, 2\) was released when its tile ended"),
     "a tile": ([LOOP, INTO, rec(r.NEXT, out=3, a=1, rows=B, flags=1), rec(r.LOAD, out=4, b=2, rows=B, cols=D)],
                "a tile of 2 rows was used after its loop had moved on"),
     "a question": ([LOOP, INTO, rec(r.NEXT, out=3, a=1, rows=B, flags=1), rec(r.SEEN, out=4, a=2)], "used after its loop had moved on"),
@@ -413,7 +416,7 @@ DEAD: dict[str, tuple[list[bytes], str]] = {
                    rec(r.LOOP, out=5, a=3, rows=N, cols=B)], "used after its loop had moved on"),
     "a loop": ([rec(r.LOOP, out=1, rows=2, cols=2), rec(r.ITER, a=1), INTO, rec(r.NEXT, a=1), rec(r.ITER, a=1)],
                "a loop over tiles runs once"),
-    "an assignment": ([fill(1), rec(r.EXP, out=2, a=1, rows=1, cols=1), rec(r.SET, a=2, b=1)], "was assigned to, but it has no room"),
+    "an assignment": ([fill(1), rec(EXP, out=2, a=1, rows=1, cols=1), rec(r.SET, a=2, b=1)], "was assigned to, but it has no room"),
 }  # fmt: skip
 
 
@@ -453,7 +456,7 @@ def test_a_long_run_keeps_no_more_than_a_short_one() -> None:
     for k in range(500):
         tile = 2 + 3 * k
         records += [rec(r.NEXT, out=tile, a=1, rows=1, flags=1), rec(r.FULL, out=tile + 1, rows=1, cols=1, name=b"x"),
-                    rec(r.EXP, out=tile + 2, a=tile + 1, rows=1, cols=1)]  # fmt: skip
+                    rec(EXP, out=tile + 2, a=tile + 1, rows=1, cols=1)]  # fmt: skip
     run(framed(*records, rec(r.NEXT, a=1)), replace(UNBOUNDED, live=2))
 
 

@@ -270,23 +270,25 @@ def test_only_the_last_tile_was_written(mode: Mode) -> None:
 
 
 @in_every_mode
-def test_rows_beyond_a_shorter_loop(mode: Mode) -> None:
+def test_the_short_last_rows_were_left_out(mode: Mode) -> None:
     m = Machine(mode=mode)
     Y = m.output("Y", (7, 2))
-    for i in m.tiles(6, 3):
-        m.store(Y[i], m.full(0.0, 3, 2, name="y"))
-        m.store(Y[i], m.full(0.0, 3, 2, name="y"))  # twice as many words do not help
+    for i in m.tiles(7, 3):
+        if i.size == 3:
+            m.store(Y[i], m.full(0.0, 3, 2, name="y"))
+            m.store(Y[i], m.full(0.0, 3, 2, name="y"))  # twice as many words do not help
     with pytest.raises(NotWritten, match=r"(element \(6, 0\)|row 6) was never written"):
         m.finish()
 
 
 @in_every_mode
-def test_columns_beyond_a_shorter_loop(mode: Mode) -> None:
+def test_the_short_last_columns_were_left_out(mode: Mode) -> None:
     m = Machine(mode=mode)
     Y = m.output("Y", (4, 5))
-    for j in m.tiles(4, 3):
+    for j in m.tiles(5, 4):
         for _ in m.tiles(3, 1):
-            m.store(Y[:, j], m.full(0.0, 4, j.size, name="y"))
+            if j.size == 4:
+                m.store(Y[:, j], m.full(0.0, 4, j.size, name="y"))
     with pytest.raises(NotWritten, match=r"(element \(0, 4\)|column 4) was never written"):
         m.finish()
 

@@ -333,6 +333,13 @@ def round_down(m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm) -> None:
             m.store(O[i], m.load(Q[i]))
 
 
+def read_the_first_rows_again(m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm) -> None:
+    """Tiles of another axis, as long as a tile, in place of tiles inside that tile."""
+    for i in m.tiles(N, B):
+        for j in m.tiles(i.size, 2):
+            m.store(O[j], m.load(Q[j]))
+
+
 def overwrite_an_input(m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm) -> None:
     """O takes the place of Q."""
     for i in m.tiles(N, B):
@@ -377,7 +384,8 @@ TRICKS: dict[Listing, tuple[type[IosimError], str]] = {
     look_at_numbers: (BadInput, "its numbers leave only through m.store"),
     branch_on_numbers: (BadInput, "branch on it"),
     forget_the_last_tile: (NotWritten, "was never written; store every tile of it"),
-    round_down: (NotWritten, "was never written; store every tile of it"),
+    round_down: (BadInput, r"loop over m.tiles\(10, ...\)"),
+    read_the_first_rows_again: (BadInput, r"inside a tile i of that over i.tiles\(2\)"),
     overwrite_an_input: (BadInput, r"declare an output with m.output\(name, shape\)"),
 }
 

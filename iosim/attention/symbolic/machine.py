@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 import sympy
@@ -12,25 +13,21 @@ import sympy
 from iosim.attention.symbolic.loops import Loop, summed
 from iosim.attention.symbolic.sizes import opened
 from iosim.core.counts import Counts, Flops, Traffic
-from iosim.core.errors import BadInput, LoopMisuse
-from iosim.core.events import Kind
+from iosim.core.errors import BadInput
 from iosim.core.masks.runs import FIRST, FULL, LAST, Runs
+from iosim.core.masks.visits import Visit
 from iosim.machine import Hbm, Machine, Tile
-from iosim.machine.blocks import Block, Shape, number
-from iosim.machine.tiles import Tiles
+from iosim.machine.opaque import Shape
 
 Only = dict[sympy.Symbol, sympy.Symbol]
+ONE = np.array([1])
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
-    """The turns of a loop: the kind of each, and for which tiles of the loop around it it stands, in place of every one."""
+class Turns(Runs):
+    """The turns of a loop in place of its runs, which are open: their kinds, and for which tiles of the loop around it each stands."""
 
-    kinds: tuple[tuple[int, Only], ...] = ((FULL, {}),)
-
-    def runs(self) -> Runs:
-        """Runs, as a listing asks a grid for them; how many tiles they are is open."""
-        return Runs(np.array([0]), np.array([1]), np.array([FULL]), owner=self)
+    kinds: tuple[tuple[int, Only], ...] = ()
 
 
 class SymbolicMachine(Machine):
@@ -54,19 +51,19 @@ class SymbolicMachine(Machine):
         self.loops: list[Loop] = []
         self.peak = self.largest_unnamed = cast(int, math.inf)  # records are not kept: nobody knows which of two symbols is larger
 
-    def full(self, fill: float, rows: int, cols: int, *, name: str) -> Block:
-        """A block of one number, with room until the tile ends."""
-        number(fill)
-        shape = opened(rows), opened(cols)
-        return Block(self, shape, None, name, shape[0] * shape[1])
+    def size(self, name: str, value: object) -> int:
+        """A number of rows or columns, or a symbol for one."""
+        return opened(value) if isinstance(value, sympy.Basic) else super().size(name, value)
 
-    def tiles(self, n: int, b: int, *, seen: Runs | None = None) -> Tiles:
-        """Cut ``range(n)`` into tiles of ``b`` rows; ``seen`` comes from :class:`Everywhere`. One turn of each kind runs."""
-        n, b = opened(n), opened(b)
+    def turns(self, n: int, b: int, seen: Runs | None, code: int) -> Iterator[Visit]:
+        """One turn for all tiles, or those that ``seen`` tells apart, which comes from :class:`Everywhere`."""
+        if seen is not None and not isinstance(seen, Turns):
+            raise BadInput("seen= gives the numbers of tiles, which are open here; ask a grid of iosim.attention.symbolic.Everywhere for it")
         loop = Loop(len(self.loops), n, b)
         self.loops.append(loop)
-        visits = [(0, loop.size, kind, self._times(only) * loop.every, None) for kind, only in _turns(seen).kinds]
-        return Tiles(self, iter(visits), n, b, 0, loop)
+        kinds = ((code, {}),) if seen is None else seen.kinds
+        times = sympy.sympify(self.times)
+        return iter([(0, loop.size, kind, times.xreplace(only) * loop.every, None) for kind, only in kinds])
 
     def finish(self) -> Counts:
         """End the run and return its counts, summed over all tiles; raises :class:`BadInput` where the sums have no closed form."""
@@ -75,17 +72,12 @@ class SymbolicMachine(Machine):
         flops = Flops(*map(self._summed, (self.matmul, self.elementwise, self.exp)))
         return replace(counts, arrays=moved, flops=flops)
 
-    def _declare(self, name: str, shape: Shape, dtype: str, kind: Kind) -> Hbm:
-        if name in self.arrays:
-            raise BadInput(f"an HBM array needs a name of its own, not {name!r}; taken: {', '.join(self.arrays)}")
-        array = self.arrays[name] = Hbm(self, name, (opened(shape[0]), opened(shape[1])), 4, "input" if kind == "input" else "scratch")
-        return array
+    def _declare(self, name: str, shape: Shape, dtype: str, kind: Literal["input", "output", "scratch"]) -> Hbm:
+        return super()._declare(name, shape, dtype, "input" if kind == "input" else "scratch")
 
-    def _times(self, only: Only) -> sympy.Expr:
-        times = sympy.sympify(self.times)
-        if only and not set(only) <= times.free_symbols:
-            raise LoopMisuse("seen= was asked of a tile that is not open, or that limits a loop around this one already")
-        return times.xreplace(only)
+    def loop_of(self, tile: Tile) -> Loop:
+        """The loop that handed out a tile."""
+        return next(loop for loop in self.loops if loop.size is tile.size)
 
     def _summed(self, words: int) -> int:
         return cast(int, summed(words, self.loops))
@@ -96,30 +88,22 @@ class Everywhere:
 
     def row(self, i: Tile) -> Runs:
         """Key tiles that query tile ``i`` visits: all."""
-        return Turns().runs()
+        return self.columns()
 
     def col(self, j: Tile) -> Runs:
         """Query tiles that key tile ``j`` visits: all, for the first time by the first key tile and for the last time by the last."""
-        loop = cast(Loop, j.owner)
+        loop = cast(SymbolicMachine, j.machine).loop_of(j)
         kinds = {loop.only: FIRST | LAST, loop.first: FIRST, loop.last: LAST, loop.between: 0}
-        return Turns(tuple((FULL | kind, {loop.every: tiles}) for tiles, kind in kinds.items())).runs()
+        return Turns(ONE, ONE, ONE, owner=j, kinds=tuple((FULL | kind, {loop.every: tiles}) for tiles, kind in kinds.items()))
 
     def columns(self, skip_empty: bool = False) -> Runs:
         """Key tiles: all of them, none of which is empty."""
-        return Turns().runs()
+        return Turns(ONE, ONE, ONE, kinds=((FULL, {}),))
 
     def unseen(self, i: Tile) -> Runs:
         """Key tiles in which no query of tile ``i`` attends to anything: none."""
-        return Turns(()).runs()
+        return self.unvisited_rows()
 
     def unvisited_rows(self) -> Runs:
         """Query tiles that no key tile visits: none."""
-        return Turns(()).runs()
-
-
-def _turns(seen: Runs | None) -> Turns:
-    if seen is None:
-        return Turns()
-    if not isinstance(seen, Runs) or not isinstance(seen.owner, Turns):
-        raise BadInput("seen= gives the numbers of tiles, which are open here; ask a grid of iosim.attention.symbolic.Everywhere for it")
-    return seen.owner
+        return Turns(ONE, ONE, ONE)

@@ -85,18 +85,18 @@ def complement(table: Table, length: int) -> Table:
     return Table(_pointer(np.bincount(owner[kept], minlength=rows)), first[kept], stop[kept], np.zeros(kept.sum(), dtype=np.int64))
 
 
-def reached(spans: Int) -> int:
-    """How far from 0 the (start, stop) pairs ``spans``, one of which starts at 0, leave no gap."""
+def joined(spans: Int) -> Int:
+    """The same places as (start, stop) pairs that neither overlap nor touch, in order."""
     start, stop = spans[spans[:, 0].argsort()].T
     end = np.maximum.accumulate(stop)
-    torn = np.flatnonzero(start[1:] > end[:-1])
-    return int(end[torn[0] if len(torn) else -1])
+    first = np.flatnonzero(np.concatenate([[True], start[1:] > end[:-1]]))
+    return np.stack([start[first], end[np.append(first[1:], len(start)) - 1]], axis=1)
 
 
 def _pointer(lengths: Int) -> Int:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
-def whole_axis(n: int, b: int) -> Runs:
-    """All tiles of an axis, each full."""
-    return Runs(np.array([0]), np.array([-(-n // b)]), np.array([FULL]))
+def whole_axis(n: int, b: int, code: int = FULL) -> Runs:
+    """All tiles of an axis, each of kind ``code``."""
+    return Runs(np.array([0]), np.array([-(-n // b)]), np.array([code]))

@@ -177,9 +177,9 @@ def parent_of(pid: int) -> int:
 
 def import_own(folder: Path) -> dict[str, Any]:
     """The child's modules, loaded as if iosim were installed; afterwards neither they nor the package can be imported."""
-    for name, path in (("iosim", []), ("iosim.course", []), ("iosim.course.grading", [str(folder)])):
+    for name in ("iosim", "iosim.core", "iosim.machine", "iosim.course", "iosim.course.grading"):
         package = types.ModuleType(name)
-        package.__path__ = path
+        package.__path__ = [str(folder.parents[1].joinpath(*name.split(".")[1:]))]
         sys.modules[name] = package
     own = {name: importlib.import_module(f"iosim.course.grading.{name}") for name in OWN}
     for name in [name for name in sys.modules if name.partition(".")[0] == "iosim"]:

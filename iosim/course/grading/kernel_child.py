@@ -12,20 +12,22 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from iosim.core import errors
 from iosim.course.grading import records as r
-from iosim.course.grading import standin, standin_errors, standin_masks, standin_values, submission
+from iosim.course.grading import submission
+from iosim.course.grading.standin import Hbm, Machine, Region
+from iosim.course.grading.standin_masks import Mask
+from iosim.course.grading.standin_tiles import Tile
+from iosim.course.grading.standin_values import FUNCTIONS, Block, OnChip, Value
 
-_VALUES = ("Block", "OnChip", "Value", "exp", "finite", "log", "maximum", "nonzero", "where")
-_ERRORS = ("BadInput", "DeadValue", "IosimError", "KindMismatch", "LoopMisuse", "NotWritten", "RegisterOverflow", "SramOverflow")
-_ERROR_CLASSES = {name: getattr(standin_errors, name) for name in _ERRORS}
+_ERRORS: dict[str, Any] = {name: found for name, found in vars(errors).items() if isinstance(found, type)}
+_CLASSES: tuple[Any, ...] = (Block, Hbm, Machine, Mask, OnChip, Region, Tile, Value)
 OPEN: dict[str, dict[str, Any]] = {
-    "iosim": {name: _ERROR_CLASSES[name] for name in ("BadInput", "IosimError", "SramOverflow")} | {"Machine": standin.Machine},
-    "iosim.memory": {"Mask": standin_masks.Mask}
-    | {name: getattr(standin, name) for name in ("Hbm", "Machine", "Region", "Tile")}
-    | {name: getattr(standin_values, name) for name in _VALUES},
-    "iosim.errors": _ERROR_CLASSES,  # this and the next two: where files that were handed out before 0.2 look
+    "iosim": {name: _ERRORS[name] for name in ("BadInput", "IosimError", "SramOverflow")} | {"Machine": Machine},
+    "iosim.memory": {one.__name__: one for one in _CLASSES} | FUNCTIONS,
+    "iosim.errors": _ERRORS,  # this and the next two: where files that were handed out before 0.2 look
     "iosim.kernels": {},
-    "iosim.kernels.masking": {"Mask": standin_masks.Mask},
+    "iosim.kernels.masking": {"Mask": Mask},
 }
 """What a submission can import of iosim: the modules by name, and what each holds."""
 
@@ -37,36 +39,36 @@ def main(out_fd: int, job: dict[str, Any], source: bytes, protect: Callable[[], 
     source is compiled, and applies the limits; what it raises passes through. An exception of the submission is written as FAIL
     records: type, message and lines, of fixed size. A submission that ends the process leaves a stream without END, which is refused.
     """
-    machine = standin.Machine(lambda frame: write_all(out_fd, frame))
+    machine = Machine(lambda frame: write_all(out_fd, frame))
     protect()
     with open_modules():
         run(machine, job, lambda: submission.load(source, job["function"]))
 
 
-def run(machine: standin.Machine, job: dict[str, Any], find: Callable[[], Callable[..., Any]]) -> None:
+def run(machine: Machine, job: dict[str, Any], find: Callable[[], Callable[..., Any]]) -> None:
     """Call the listing that ``find`` finds with the arrays, the parameters and the mask of the job; write END, or what it raised."""
     try:
-        arrays = [standin.Hbm(place, name, (rows, cols)) for place, (name, rows, cols) in enumerate(job["arrays"])]
+        arrays = [Hbm(place, name, (rows, cols)) for place, (name, rows, cols) in enumerate(job["arrays"])]
         given = [None if place is None else arrays[place] for place in job["args"]]
-        mask = {} if job["mask"] is None else {"mask": standin_masks.Mask(machine, job["mask"], arrays)}
+        mask = {} if job["mask"] is None else {"mask": Mask(machine, job["mask"], arrays)}
         find()(machine, *given, **job["params"], **mask)
     except BaseException as error:  # SystemExit too: a listing that leaves has not ended
         fail(machine, error)
     else:
-        machine.put(r.END)
-    machine.flush()
+        machine._put(r.END)
+    machine._flush()
 
 
-def fail(machine: standin.Machine, error: BaseException) -> None:
+def fail(machine: Machine, error: BaseException) -> None:
     """Write the exception's type, message and the last lines that it passed through, each cut to what is read of it."""
     kind, says, lines = submission.told(error)
     for which, text, most in ((r.KIND, kind, r.MOST_KIND), (r.SAYS, says, r.MOST_SAYS)):
         data = text[: most * r.LABEL].encode("utf-8", "backslashreplace")[: most * r.LABEL]
         for start in range(0, len(data), r.LABEL):
             part = data[start : start + r.LABEL]
-            machine.put(r.FAIL, a=len(part), name=part, flags=which, line=0)
+            machine._put(r.FAIL, a=len(part), name=part, flags=which, line=0)
     for line in lines[-r.MOST_TRACE :]:
-        machine.put(r.FAIL, flags=r.WHERE_IT_WAS, line=line)
+        machine._put(r.FAIL, flags=r.WHERE_IT_WAS, line=line)
 
 
 @contextmanager

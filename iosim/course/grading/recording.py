@@ -8,8 +8,9 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from iosim import memory
-from iosim.course.grading import kernel_child, standin, submission
+from iosim.course.grading import kernel_child, submission
 from iosim.course.grading.job import Job
+from iosim.course.grading.standin import Machine
 
 OWN = ("iosim.attention.kernels.", "iosim.course.")  # packages of listings, whose functions may call one another
 
@@ -25,10 +26,10 @@ def record(listing: Callable[..., Any] | str | bytes, job: Job) -> bytes:
     if isinstance(listing, str | bytes):
         source = listing.encode() if isinstance(listing, str) else listing
         with kernel_child.open_modules():
-            kernel_child.run(standin.Machine(frames.append), asked, lambda: submission.load(source, job.function))
+            kernel_child.run(Machine(frames.append), asked, lambda: submission.load(source, job.function))
     else:
         copy = transplanted(listing, {})
-        kernel_child.run(standin.Machine(frames.append), asked, lambda: copy)
+        kernel_child.run(Machine(frames.append), asked, lambda: copy)
     return b"".join(frames)
 
 
@@ -53,16 +54,9 @@ def renamed(code: CodeType) -> CodeType:
 
 def moved(value: Any, home: str, done: dict[int, Any]) -> Any:
     """What stands for ``value``, which a module ``home`` knows, in the stand-in's world."""
-    for real, stand_in in STAND_INS:
-        if value is real:
+    for name, stand_in in kernel_child.OPEN["iosim.memory"].items():
+        if value is getattr(memory, name):
             return stand_in
     if isinstance(value, FunctionType) and (value.__module__ == home or value.__module__.startswith(OWN)):
         return transplanted(value, done)
     return value
-
-
-def _stand_ins() -> list[tuple[Any, Any]]:
-    return [(getattr(memory, name), value) for name, value in kernel_child.OPEN["iosim.memory"].items()]
-
-
-STAND_INS = _stand_ins()

@@ -3,10 +3,14 @@
 A stream is a row of frames, each a length in bytes (four bytes, little-endian) and as many whole records. It ends with END, or with FAIL
 records that say which exception ended the listing. What is made gets the next handle, from 1: values, blocks, tiles, loops and runs
 share one row of numbers. 0 is no handle.
+
+What can be done with values on chip is declared here, by the names that Python and :mod:`iosim.machine` have for it: the stand-in offers
+it, and the replay does it, because it stands here.
 """
 
 from __future__ import annotations
 
+from itertools import count
 from struct import Struct
 
 FIELDS = ("op", "flags", "line", "out", "a", "b", "c", "rows", "cols", "scalar", "name")
@@ -18,22 +22,32 @@ MOST = 2**32 - 1  # what a size or a handle may be
 MOST_LINES = 2**16 - 1
 LABEL = 16  # bytes of a label
 
-LOOP, ITER, NEXT, SEEN, LOAD, STORE, FULL, LET, PAIRS, SET = range(1, 11)
-ADD, SUB, MUL, DIV, MAX = range(11, 16)
-ADDS, SUBS, MULS, DIVS, MAXS, RSUBS, RDIVS = range(16, 23)
-IADD, ISUB, IMUL, IDIV = range(23, 27)
-IADDS, ISUBS, IMULS, IDIVS = range(27, 31)
-PRODUCT, TURN, ROWMAX, ROWSUM, EXP, LOG, FINITE, NONZERO, WHERE = range(31, 40)
-END, FAIL = 40, 41
+LOOP, ITER, NEXT, SEEN, LOAD, STORE, FULL, LET, PAIRS, SET, WHERE = range(1, 12)
+OPERATORS = ("add", "sub", "mul", "truediv")
+_number = count(12)
+
+
+def _ops(*names: str) -> dict[str, int]:
+    return {name: next(_number) for name in names}
+
+
+TWO = _ops(*OPERATORS, "maximum", "matmul")  # of two values
+MIXED = _ops(*OPERATORS, "maximum")  # of a value and a number
+REFLECTED = _ops(*OPERATORS)  # of a number and a value
+INTO = _ops(*OPERATORS)  # of a block, which is updated, and a value
+MIXED_INTO = _ops(*OPERATORS)  # of a block, which is updated, and a number
+ONE = _ops("exp", "log", "finite", "nonzero")  # functions of one value
+ROWS = _ops("rowmax", "rowsum")  # methods that reduce rows
+TURN = next(_number)
+END, FAIL = next(_number), next(_number)
 
 ROW, COL, UNSEEN, COLUMNS, VISITED_COLUMNS, UNVISITED_ROWS = range(6)  # flags of SEEN: what the grid was asked
 RULE, KEPT = 0, 1  # flags of PAIRS: which of the mask's rules
 KIND, SAYS, WHERE_IT_WAS = 0, 1, 2  # flags of FAIL: the exception's type, its message, a line that it passed through
 MOST_KIND, MOST_SAYS, MOST_TRACE = 4, 32, 20  # FAIL records of each
 
-_UNARY, _BINARY, _NUMBER = "out a rows cols", "out a b rows cols", "out a rows cols scalar"
 USES: dict[int, str] = {
-    LOOP: "out a rows cols",  # m.tiles: seen (runs, or 0), the axis, the tile height
+    LOOP: "out a b rows cols",  # seen (runs, or 0), the tile that it cuts (0: an axis), the axis (0: of that tile), the tile height
     ITER: "a",  # the loop
     NEXT: "flags out a rows",  # the tile's code, the tile (0: it is over), the loop, the tile's size
     SEEN: "flags out a",  # which runs of the grid, and of which tile (0: of no tile)
@@ -43,12 +57,12 @@ USES: dict[int, str] = {
     LET: "out a rows cols name",
     PAIRS: "flags out a b rows cols",  # two tiles
     SET: "a b",
-    **dict.fromkeys((ADD, SUB, MUL, DIV, MAX, PRODUCT), _BINARY),
-    **dict.fromkeys((ADDS, SUBS, MULS, DIVS, MAXS, RSUBS, RDIVS), _NUMBER),
-    **dict.fromkeys((IADD, ISUB, IMUL, IDIV), "a b"),
-    **dict.fromkeys((IADDS, ISUBS, IMULS, IDIVS), "a scalar"),
-    **dict.fromkeys((TURN, ROWMAX, ROWSUM, EXP, LOG, FINITE, NONZERO), _UNARY),
     WHERE: "out a b rows cols scalar",  # the condition, the value, what stands elsewhere
+    **dict.fromkeys(TWO.values(), "out a b rows cols"),
+    **dict.fromkeys((*MIXED.values(), *REFLECTED.values()), "out a rows cols scalar"),
+    **dict.fromkeys(INTO.values(), "a b"),
+    **dict.fromkeys(MIXED_INTO.values(), "a scalar"),
+    **dict.fromkeys((*ONE.values(), *ROWS.values(), TURN), "out a rows cols"),
     END: "",
     FAIL: "flags a name",  # flags: KIND, SAYS or WHERE_IT_WAS; a: how many bytes of the text are used
 }

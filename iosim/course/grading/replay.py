@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from iosim import machine
 from iosim.attention.kernels.masking import Mask
 from iosim.core.errors import IosimError
 from iosim.core.masks.grid import Grid
@@ -20,7 +21,7 @@ from iosim.core.masks.runs import Runs
 from iosim.course.grading import records as r
 from iosim.course.grading.caps import UNBOUNDED, Caps
 from iosim.course.grading.stream import Failed, Records, Refused, label, parse
-from iosim.machine import Block, Hbm, Machine, OnChip, Tile, Value, exp, finite, log, maximum, nonzero, where
+from iosim.machine import Block, Hbm, Machine, OnChip, Tile, Value, where
 from iosim.machine.blocks import SPENT
 from iosim.machine.tiles import Tiles
 
@@ -216,10 +217,16 @@ class Replay:
         if maker["op"] != r.NEXT:
             raise self.refused(f"the stream names handle {handle} as a tile")
         loop = self.maker(maker["a"])
-        tile = Tile.__new__(Tile)
+        tile, tile.loop = Tile.__new__(Tile), Tiles.__new__(Tiles)
         tile.machine, tile.open, tile.start, tile.size = self.m, False, 0, maker["rows"]
-        tile.axis, tile.height = loop["rows"], loop["cols"]
+        tile.axis, tile.loop.height = self.axis_of(loop), loop["cols"]
         return tile
+
+    def axis_of(self, loop: dict[str, int]) -> int:
+        """The axis that a loop cuts, in the end."""
+        while loop["b"]:
+            loop = self.maker(self.maker(loop["b"])["a"])
+        return loop["rows"]
 
     def maker(self, handle: int) -> dict[str, int]:
         """The record that made a handle."""
@@ -363,21 +370,29 @@ def asked(run: Replay, which: int, tile: int) -> Runs:
 
 
 def loop(run: Replay, record: Record) -> None:
-    """A loop over tiles, which has not begun."""
-    seen = None
-    if record[A]:
-        seen = run.runs.get(record[A])
-        if seen is None:
-            maker = run.maker(record[A])
-            if maker["op"] != r.SEEN:
-                raise run.refused(f"the stream names handle {record[A]} as runs of tiles")
-            seen = asked(run, maker["flags"], maker["a"])
-        run.spend(len(seen.first))
-    run.loops[record[OUT]] = run.m.tiles(record[ROWS], record[COLS], seen=seen)
+    """A loop over the tiles of an axis, or inside a tile, which has not begun."""
+    seen = seen_by(run, record[A]) if record[A] else None
+    if record[B] and record[ROWS]:
+        raise run.refused("the stream says both an axis and a tile to be cut")
+    run.loops[record[OUT]] = (
+        run.tile(record[B]).tiles(record[COLS], seen=seen) if record[B] else run.m.tiles(record[ROWS], record[COLS], seen=seen)
+    )
     if len(run.loops) > run.most_loops:
         run.most_loops = len(run.loops)
         if run.most_loops > run.caps.loops:
             raise run.refused(f"it has {run.most_loops} loops that have not ended; at most {run.caps.loops} are kept here")
+
+
+def seen_by(run: Replay, handle: int) -> Runs:
+    """The runs that the grid was asked for before."""
+    seen = run.runs.get(handle)
+    if seen is None:
+        maker = run.maker(handle)
+        if maker["op"] != r.SEEN:
+            raise run.refused(f"the stream names handle {handle} as runs of tiles")
+        seen = asked(run, maker["flags"], maker["a"])
+    run.spend(len(seen.first))
+    return seen
 
 
 def begin(run: Replay, record: Record) -> None:
@@ -433,18 +448,27 @@ def overwrite(x: OnChip, y: OnChip) -> None:
     x[...] = y  # type: ignore[index]  # a value has no room, and says so
 
 
+def meaning(name: str) -> Any:
+    """What an operation of records is called in Python, or in :mod:`iosim.machine`."""
+    return getattr(operator, name, None) or getattr(machine, name)
+
+
+def swapped(fn: Callable[[float, OnChip], Value]) -> Callable[[OnChip, float], Value]:
+    """A function of a number and a value, called with these in turn."""
+    return lambda x, number: fn(number, x)
+
+
 VALUES: dict[int, Handler] = {
-    r.ADD: binary(operator.add), r.SUB: binary(operator.sub), r.MUL: binary(operator.mul), r.DIV: binary(operator.truediv),
-    r.MAX: binary(maximum), r.ADDS: with_number(operator.add), r.SUBS: with_number(operator.sub), r.MULS: with_number(operator.mul),
-    r.DIVS: with_number(operator.truediv), r.MAXS: with_number(maximum), r.RSUBS: with_number(lambda x, number: number - x),
-    r.RDIVS: with_number(lambda x, number: number / x), r.PRODUCT: product, r.TURN: unary(lambda x: x.T),
-    r.ROWMAX: reduction(lambda x: x.rowmax()), r.ROWSUM: reduction(lambda x: x.rowsum()), r.EXP: unary(exp), r.LOG: unary(log),
-    r.FINITE: unary(finite), r.NONZERO: unary(nonzero), r.WHERE: choose, r.PAIRS: pairs,
+    **{op: binary(meaning(name)) for name, op in r.TWO.items()},
+    **{op: with_number(meaning(name)) for name, op in r.MIXED.items()},
+    **{op: with_number(swapped(meaning(name))) for name, op in r.REFLECTED.items()},
+    **{op: unary(meaning(name)) for name, op in r.ONE.items()},
+    **{op: reduction(operator.methodcaller(name)) for name, op in r.ROWS.items()},
+    r.TURN: unary(operator.attrgetter("T")), r.TWO["matmul"]: product, r.WHERE: choose, r.PAIRS: pairs,
 }  # fmt: skip
 UPDATES: dict[int, Handler] = {
-    r.IADD: update(operator.iadd), r.ISUB: update(operator.isub), r.IMUL: update(operator.imul), r.IDIV: update(operator.itruediv),
-    r.IADDS: update_by_number(operator.iadd), r.ISUBS: update_by_number(operator.isub), r.IMULS: update_by_number(operator.imul),
-    r.IDIVS: update_by_number(operator.itruediv), r.SET: update(overwrite),
+    **{op: update(meaning(f"i{name}")) for name, op in r.INTO.items()},
+    **{op: update_by_number(meaning(f"i{name}")) for name, op in r.MIXED_INTO.items()}, r.SET: update(overwrite),
 }  # fmt: skip
 OTHERS: dict[int, Handler] = {
     r.LOOP: loop, r.ITER: begin, r.NEXT: step, r.SEEN: ask, r.LOAD: load, r.STORE: store, r.FULL: full, r.LET: let, r.END: end,

@@ -3,38 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from iosim.core.errors import BadInput
 from iosim.course.grading import records as r
-from iosim.course.grading.standin_errors import BadInput
+from iosim.course.grading.standin import Hbm, Machine
+from iosim.course.grading.standin_tiles import Rule, Runs, Tile
 from iosim.course.grading.standin_values import Block, where
-
-if TYPE_CHECKING:
-    from iosim.course.grading.standin import Hbm, Machine, Tile
-
-Row = Sequence[Sequence[int]]
-
-
-class Runs:
-    """Which tiles a loop visits: (first, stop, code) triples, and the number that names them."""
-
-    __slots__ = ("handle", "triples")
-
-    def __init__(self, handle: int, triples: Row) -> None:
-        self.handle, self.triples = handle, triples
-
-    def __iter__(self) -> Iterator[tuple[int, int, int]]:
-        return ((first, stop, code) for first, stop, code in self.triples)
-
-
-class Rule:
-    """A rule of the mask: it can be given to m.pairs, and not be called."""
-
-    __slots__ = ("number",)
-
-    def __init__(self, number: int) -> None:
-        self.number = number
 
 
 class Grid:
@@ -60,18 +36,24 @@ class Grid:
     def columns(self, skip_empty: bool = False) -> Runs:
         """Key tiles: all of them, or those that some query tile visits."""
         which = r.VISITED_COLUMNS if skip_empty else r.COLUMNS
-        return Runs(self._machine.ask(which), self._tables["visited_columns" if skip_empty else "columns"])
+        return Runs(self._ask(which), self._tables["visited_columns" if skip_empty else "columns"])
 
     def unvisited_rows(self) -> Runs:
         """Query tiles that no key tile visits."""
-        return Runs(self._machine.ask(r.UNVISITED_ROWS), self._tables["unvisited_rows"])
+        return Runs(self._ask(r.UNVISITED_ROWS), self._tables["unvisited_rows"])
 
     def _of(self, which: int, table: str, size: str, tile: Tile) -> Runs:
-        cut, (axis, height) = (tile._axis, tile._height), self._tables[size]
-        handle = self._machine.ask(which, tile._handle)
+        cut, (axis, height) = (tile._loop._axis, tile._loop._height), self._tables[size]
+        handle = self._ask(which, tile._handle)
         if cut != (axis, height):
             raise BadInput(f"the grid has tiles of {height} out of {axis} rows but was asked for a tile of {cut[1]} out of {cut[0]}")
         return Runs(handle, self._tables[table][tile._index])
+
+    def _ask(self, which: int, tile: int = 0) -> int:
+        """The handle of the runs that the grid is asked for."""
+        handle = self._machine._next()
+        self._machine._put(r.SEEN, handle, tile, flags=which)
+        return handle
 
 
 class Mask:

@@ -171,9 +171,8 @@ def _of_ops(has: dict[int, str], name: str) -> Bool:
     return np.array([name in has.get(op, "").split() for op in range(256)])
 
 
-_NAMED = {op: uses for op, uses in r.USES.items() if op not in (r.LOOP, r.ITER, r.NEXT, r.SEEN, r.LOAD, r.STORE, r.FAIL)}
-_HANDLES = {op: " ".join({"a", "b"} & set(uses.split())) for op, uses in _NAMED.items()}
-_HANDLES |= dict.fromkeys((r.LOOP, r.ITER, r.NEXT, r.SEEN), "a") | {r.LOAD: "b c", r.STORE: "b c rows"}
+_HANDLES = {op: " ".join({"a", "b"} & set(uses.split())) for op, uses in r.USES.items()}
+_HANDLES |= {r.LOAD: "b c", r.STORE: "b c rows", r.FAIL: ""}  # there a is the array's place, or a number of bytes
 HANDLES = {name: _of_ops(_HANDLES, name) for name in ("a", "b", "c", "rows")}
 USES = {name: _of_ops(r.USES, name) for name in r.FIELDS}
 FLAGS = np.array([MOST_FLAGS.get(op, 0) for op in range(256)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from iosim.attention.declaration import Asked
@@ -64,4 +66,4 @@ def inner(seen: Runs, block: int, rows: int, depth: str) -> tuple[int, Runs]:
     """Heights and tiles of a product's inner loop: those ``seen``, of ``block`` out of ``rows`` rows, or their single rows."""
     if depth == "square":
         return block, seen
-    return 1, Runs(seen.first * block, np.minimum(seen.stop * block, rows), seen.code, seen.members, seen.owner)
+    return 1, replace(seen, first=seen.first * block, stop=np.minimum(seen.stop * block, rows))
