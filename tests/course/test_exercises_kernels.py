@@ -20,6 +20,7 @@ from iosim import predict
 from iosim.attention.kernels.masking import Mask
 from iosim.core.masks.block import BlockMask
 from iosim.core.masks.grid import grid, index_rule
+from iosim.core.masks.runs import Runs
 from iosim.core.options import Options
 from iosim.core.problem import Attention, Blocks
 from iosim.course.answers import first_wrong
@@ -149,13 +150,13 @@ def test_the_product_moves_and_needs_what_is_said(I: int, J: int, K: int, Bi: in
 
 def a_stays(m: Machine, A: Hbm, B: Hbm, C: Hbm, *, high: int, wide: int) -> None:
     """C = A B with a tile of A on chip, past which columns of B and of C run."""
-    (I, K), J = A.shape, B.shape[1]
+    (I, K), J, slices = A.shape, B.shape[1], -(-A.shape[1] // wide)
     for i in m.tiles(I, high):
-        for first in (True, False):
-            for k in m.tiles(min(K, wide) if first else K - wide, wide) if first or wide < K else ():
+        for first, stop in ((0, 1), (1, slices))[:slices]:
+            for k in m.tiles(K, wide, seen=Runs(np.array([first]), np.array([stop]), np.array([0]))):
                 a = m.load(A[i, k])
                 for j in m.tiles(J, 1):
-                    c = m.full(0.0, i.size, 1, name="C_ij") if first else m.load(C[i, j])
+                    c = m.load(C[i, j]) if first else m.full(0.0, i.size, 1, name="C_ij")
                     c += a @ m.load(B[k, j])
                     m.store(C[i, j], c)
 

@@ -16,7 +16,7 @@ SCALED: Edit = ("scale * (q @ k.T)", "q @ k.T")
 TAIL_KEYS_DROPPED = Mistake(
     "tail keys dropped",
     "The last key tile may be short, but it counts: loop over m.tiles(N_k, Bc), which hands out the tail too.",
-    (("m.tiles(N_k, Bc)", "m.tiles(N_k - N_k % Bc, Bc)"),),
+    (("m.tiles(N_k, Bc)", "(j for j in m.tiles(N_k, Bc) if j.size == Bc)"),),
 )
 
 S_WITHOUT_ROOM = Mistake(

@@ -153,7 +153,7 @@ EXERCISE = Exercise(
         Mistake(
             "tail of the sums dropped",
             "The last slice of K may be thinner than Bk, but its products belong to the sum: loop over all of K.",
-            (("m.tiles(K, Bk)", "m.tiles(K - K % Bk, Bk)"),),
+            (("m.tiles(K, Bk)", "(k for k in m.tiles(K, Bk) if k.size == Bk)"),),
         ),
         Mistake(
             "rows and columns of B exchanged",
@@ -234,7 +234,7 @@ EXERCISE = Exercise(
             "tail rows dropped",
             "The last tile of rows may be short, but C has these rows too, and every element of an output must be written: loop over all "
             "of I.",
-            (("m.tiles(I, Bi)", "m.tiles(I - I % Bi or I, Bi)"),),
+            (("m.tiles(I, Bi)", "(i for i in m.tiles(I, Bi) if i.size == min(Bi, I))"),),
             fails="rules",
         ),
     ),

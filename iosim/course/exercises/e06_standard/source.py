@@ -114,7 +114,7 @@ EXERCISE = Exercise(
             (
                 (
                     'name="O_i")\n        for j in m.tiles(N_k, Bc):',
-                    'name="O_i")\n        for j in m.tiles(N_k - N_k % Bc, Bc):',
+                    'name="O_i")\n        for j in (j for j in m.tiles(N_k, Bc) if j.size == Bc):',
                 ),
             ),
         ),
@@ -225,7 +225,7 @@ EXERCISE = Exercise(
             (
                 (
                     "for i in m.tiles(N_q, Br):\n        q = m.load(Q[i])",
-                    "for i in m.tiles(N_q - N_q % Br or N_q, Br):\n        q = m.load(Q[i])",
+                    "for i in (i for i in m.tiles(N_q, Br) if i.size == min(Br, N_q)):\n        q = m.load(Q[i])",
                 ),
             ),
             fails="rules",

@@ -180,7 +180,7 @@ EXERCISE = Exercise(
             (
                 (
                     "        for i in m.tiles(N_q, Br):\n            q,",
-                    "        for i in m.tiles(N_q - N_q % Br or N_q, Br):\n            q,",
+                    "        for i in (i for i in m.tiles(N_q, Br) if i.size == min(Br, N_q)):\n            q,",
                 ),
             ),
         ),

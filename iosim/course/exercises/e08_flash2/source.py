@@ -147,7 +147,7 @@ EXERCISE = Exercise(
         Mistake(
             "tail queries dropped",
             "The last query tile may be short, but its rows of O must be written too: loop over m.tiles(N_q, Br).",
-            (("m.tiles(N_q, Br)", "m.tiles(max(Br, N_q - N_q % Br), Br)"),),
+            (("m.tiles(N_q, Br)", "(i for i in m.tiles(N_q, Br) if i.size == min(Br, N_q))"),),
             fails="rules",
         ),
     ),

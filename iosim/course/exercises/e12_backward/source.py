@@ -273,7 +273,7 @@ EXERCISE = Exercise(
         Mistake(
             "tail keys dropped",
             "The last key tile may be short, but its rows of dK and dV must be written too: loop over m.tiles(N_k, Bc).",
-            (("m.tiles(N_k, Bc)", "m.tiles(N_k - N_k % Bc, Bc)"),),
+            (("m.tiles(N_k, Bc)", "(j for j in m.tiles(N_k, Bc) if j.size == Bc)"),),
             fails="rules",
         ),
     ),

@@ -247,7 +247,7 @@ EXERCISE = Exercise(
         Mistake(
             "tail columns dropped",
             "The last tile of columns of O may be narrow, but it must be written too: loop over all of d_v.",
-            (("m.tiles(d_v, Bc)", "m.tiles(d_v - d_v % Bc or d_v, Bc)"),),
+            (("m.tiles(d_v, Bc)", "(y for y in m.tiles(d_v, Bc) if y.size == min(Bc, d_v))"),),
             fails="rules",
         ),
     ),
