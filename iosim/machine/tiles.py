@@ -17,8 +17,8 @@ class Tile(Scope, opaque.Tile):
     """One turn of a loop: some rows of an axis, and the scope in which on-chip blocks live until the loop moves on.
 
     A body may use its ``size``, whether it is ``full`` (every pair may attend) and whether this is the ``first`` or the ``last`` visit to
-    it, never its place: in count mode one tile stands for all of its kind. A tile inside a tile is full, first and last where that is.
-    ``start`` counts from row 0 of the ``axis`` of so many rows.
+    it, never its place: in count mode one tile stands for all of its kind. A tile inside a tile is full, first and last where that is;
+    it, too, has its ``start`` and its ``axis``, the rows that a whole loop cuts, from the array.
     """
 
     __slots__ = ("axis", "code", "first", "full", "group", "last", "loop", "machine", "size", "start")
@@ -50,9 +50,7 @@ class Tile(Scope, opaque.Tile):
     @property
     def members(self) -> Sequence[int] | Int:
         """The indices of all the tiles that this one stands for; read by masks, not by listings."""
-        self._check()
-        if self.loop.outer is not None:
-            raise BadInput(f"a mask knows the tiles of m.tiles({self.axis}, {self.height}), and no tile inside a tile; ask it of those")
+        self._of_axis()
         index = self.start // self.loop.height
         return range(index, index + 1) if self.group is None else self.group.indices()
 
@@ -62,6 +60,12 @@ class Tile(Scope, opaque.Tile):
             raise LoopMisuse(
                 f"{self!r} was used after its loop had moved on; use a tile inside its own loop body, and never keep tiles in a list"
             )
+
+    def _of_axis(self) -> None:
+        """Raise :class:`BadInput` for a tile inside a tile, of which no mask knows."""
+        self._check()
+        if self.loop.outer is not None:
+            raise BadInput(f"a mask knows the tiles of m.tiles({self.axis}, {self.height}), and no tile inside a tile; ask it of those")
 
     def _around(self) -> tuple[Tile, ...]:
         """The tiles that it is cut from, the outermost first, and itself."""

@@ -24,7 +24,7 @@ from iosim.attention.symbolic.sizes import NUMBERS, of_term
 from iosim.attention.symbolic.spelled import FORMULA, PLAIN
 from iosim.core.errors import BadInput, DeadValue, LoopMisuse
 from iosim.core.units import Capacity
-from iosim.memory import Hbm, Machine
+from iosim.memory import Counts, Hbm, Machine
 from iosim.predict.formulas import FORMULAS
 from iosim.study.formula.check import check_formula
 from iosim.study.formula.typed import parse
@@ -225,6 +225,81 @@ def test_squares_of_tiles_have_no_closed_form() -> None:
         m.load(X[i, i])
     with pytest.raises(BadInput, match="not linear in the rows of a tile"):
         m.finish()
+
+
+def nested(m: Machine, X: Hbm, Y: Hbm, outer: Any, inner: Any, inmost: Any, *, divides: bool) -> None:
+    """Tiles inside tiles inside tiles, whose rows are read, written and added; what is done once in each of the middle ones counts them."""
+    for i in m.tiles(X.shape[0], outer):
+        x = m.load(X[i])
+        for j in i.tiles(inner):
+            if divides:
+                m.full(0.0, 1, 1, name="one") + 1.0
+            for k in j.tiles(inmost):
+                for l in m.tiles(Y.shape[1], inner):
+                    m.store(Y[k, l], m.load(Y[k, l]) + m.load(X[k]).rowsum())
+        x += 1.0
+
+
+@cache
+def nested_words(*heights: Any) -> dict[str, sympy.Expr]:
+    m = SymbolicMachine()
+    nested(m, m.input("X", (N_q, d_v)), m.output("Y", (N_q, N_k), whole=False), *heights, divides=heights[0] % heights[1] == 0)
+    return flat(m.finish())
+
+
+def flat(counts: Counts) -> dict[str, Any]:
+    moved = {f"{name} {way}": getattr(array, way) for name, array in counts.arrays.items() for way in ("reads", "writes")}
+    return moved | {"elementwise": counts.flops.elementwise}
+
+
+@pytest.mark.parametrize("heights", [(Br, d, 2), (6 * Bc, 3 * Bc, Bc), (4 * Bc, 2 * Bc, 3), (Br, Br, Br), (9, 4, 2)])
+@given(sizes=st.tuples(*[st.integers(1, 9)] * 6))
+def test_tiles_inside_tiles_are_summed_exactly(heights: tuple[Any, Any, Any], sizes: tuple[int, ...]) -> None:
+    m, at = Machine(mode="count"), dict(zip(SIZES, sizes, strict=True))
+    X, Y, zero = m.input("X", (at[N_q], at[d_v])), m.output("Y", (at[N_q], at[N_k])), m.full(0.0, at[N_q], at[N_k], name="zero")
+    m.store(Y[:], zero)
+    nested(m, X, Y, *(int(sympy.sympify(size).subs(at)) for size in heights), divides=heights[0] % heights[1] == 0)
+    found = flat(m.finish())
+    assert {name: words.subs(at) for name, words in nested_words(*heights).items()} == found | {"Y writes": found["Y writes"] - zero.words}
+
+
+def test_ragged_tiles_inside_tiles_may_have_no_closed_form() -> None:
+    def read_again(m: SymbolicMachine, X: Hbm, grid: Any) -> None:
+        for i in m.tiles(N_q, Br):
+            for _ in i.tiles(Bc):
+                m.load(X[i])
+
+    def count_what_divides_nothing(m: SymbolicMachine, X: Hbm, grid: Any) -> None:
+        for i in m.tiles(N_q, Br):
+            for _ in i.tiles(Bc):
+                m.full(0.0, 1, 1, name="one") + 1.0
+
+    def count_inside_the_first(m: SymbolicMachine, X: Hbm, grid: Any) -> None:
+        for j in m.tiles(N_k, 2 * Bc):
+            for _ in j.tiles(Bc):
+                for i in m.tiles(N_q, Br, seen=grid.col(j)):
+                    if i.first:
+                        m.load(X[i])
+
+    for listing in (read_again, count_what_divides_nothing, count_inside_the_first):
+        m, X, _, grid = machine()
+        listing(m, X, grid)
+        with pytest.raises(BadInput, match=r"not linear in the rows of a tile.*no closed form"):
+            m.finish()
+
+
+def test_tiles_of_another_axis_and_masks_of_tiles_inside_tiles_are_refused() -> None:
+    m, X, _, grid = machine()
+    for i in m.tiles(N_q, Br):
+        with pytest.raises(BadInput, match="visits all rows of i"):
+            i.tiles(Bc, seen=grid.columns())
+        for j in m.tiles(i.size, Bc):
+            with pytest.raises(BadInput, match=r"comes from a loop over rows0; .* over i.tiles\(Bc\)"):
+                m.load(X[j])
+        for j in i.tiles(Bc):
+            for asked in (grid.row, grid.col, grid.unseen):
+                with pytest.raises(BadInput, match="no tile inside a tile"):
+                    asked(j)
 
 
 def test_misuse_is_refused_as_by_any_machine() -> None:

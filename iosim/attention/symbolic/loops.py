@@ -13,11 +13,11 @@ class Loop:
 
     What a turn moves is a polynomial in its tile's ``size``, times a symbol that says for which tiles the turn stands: ``every`` one, or
     the ``first``, the ``last``, the ``only`` one (which is both), or one ``between``. Over all tiles the sizes add up to n whatever b is,
-    and a constant to ceil(n / b) times itself.
+    a constant to ceil(n / b) times itself, and the numbers of tiles of c rows inside each tile to ceil(n / c) where c divides b.
     """
 
     def __init__(self, number: int, n: int, b: int) -> None:
-        self.rows, self.tiles = sympy.sympify(n), sympy.ceiling(sympy.sympify(n) / b)
+        self.rows, self.height, self.tiles = sympy.sympify(n), b, sympy.ceiling(sympy.sympify(n) / b)
         self.size = extent(f"rows{number}")
         self.every, self.first, self.last, self.only, self.between = sympy.symbols("every first last only between", cls=sympy.Dummy)
         alone = sympy.Integer(1) if self.tiles == 1 else sympy.Dummy("alone")
@@ -40,13 +40,23 @@ class Loop:
     def summed(self, words: sympy.Expr) -> sympy.Expr:
         """``words`` over all tiles of this loop; raises :class:`BadInput` where they are not linear in a tile's size."""
         words = total = sympy.expand(words)
-        for tiles, (count, rows) in self._visits.items():
-            part = words.coeff(tiles)
-            fixed, each = part.coeff(self.size, 0), part.coeff(self.size, 1)
-            if sympy.expand(part - fixed - each * self.size) != 0:
-                raise BadInput(f"{part} is not linear in the rows of a tile, and squares of these have no simple sum: no closed form")
-            total += fixed * count + each * rows - tiles * part
+        for visit, (count, rows) in self._visits.items():
+            part = words.coeff(visit)
+            inside = {tiles: sympy.Dummy() for tiles in part.atoms(sympy.ceiling) if self.size in tiles.free_symbols}
+            sums = {self.size: rows, **{inside[tiles]: self._inside(tiles, visit) for tiles in inside}}
+            plain = part.xreplace(inside)
+            each = {name: plain.coeff(name) for name in sums}
+            fixed = plain.xreplace(dict.fromkeys(sums, sympy.Integer(0)))
+            rest = sympy.expand(plain - fixed - sum(name * times for name, times in each.items()))
+            if rest != 0 or None in sums.values():
+                raise BadInput(f"{part} is not linear in the rows of a tile, so that its sum over ragged tiles has no closed form")
+            total += fixed * count + sum(times * sums[name] for name, times in each.items()) - visit * part
         return sympy.expand(total)
+
+    def _inside(self, tiles: sympy.Expr, visit: sympy.Symbol) -> sympy.Expr | None:
+        """The ``tiles`` inside a tile, ceil(size / c), over all tiles; None where they have no simple sum."""
+        height = self.size / tiles.args[0]
+        return sympy.ceiling(self.rows / height) if visit == self.every and (self.height / height).is_integer else None
 
 
 def summed(words: object, loops: list[Loop]) -> sympy.Expr:

@@ -53,7 +53,7 @@ class SymbolicMachine(Machine):
 
     def size(self, name: str, value: object) -> int:
         """A number of rows or columns, or a symbol for one."""
-        return opened(value) if isinstance(value, sympy.Basic) else super().size(name, value)
+        return opened(cast(int, value)) if isinstance(value, sympy.Basic) else super().size(name, value)
 
     def turns(self, n: int, b: int, seen: Runs | None, code: int) -> Iterator[Visit]:
         """One turn for all tiles, or those that ``seen`` tells apart, which comes from :class:`Everywhere`."""
@@ -88,10 +88,12 @@ class Everywhere:
 
     def row(self, i: Tile) -> Runs:
         """Key tiles that query tile ``i`` visits: all."""
+        i._of_axis()
         return self.columns()
 
     def col(self, j: Tile) -> Runs:
         """Query tiles that key tile ``j`` visits: all, for the first time by the first key tile and for the last time by the last."""
+        j._of_axis()
         loop = cast(SymbolicMachine, j.machine).loop_of(j)
         kinds = {loop.only: FIRST | LAST, loop.first: FIRST, loop.last: LAST, loop.between: 0}
         return Turns(ONE, ONE, ONE, owner=j, kinds=tuple((FULL | kind, {loop.every: tiles}) for tiles, kind in kinds.items()))
@@ -102,6 +104,7 @@ class Everywhere:
 
     def unseen(self, i: Tile) -> Runs:
         """Key tiles in which no query of tile ``i`` attends to anything: none."""
+        i._of_axis()
         return self.unvisited_rows()
 
     def unvisited_rows(self) -> Runs:

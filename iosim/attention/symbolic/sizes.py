@@ -21,8 +21,8 @@ BY_NAME = {NAMES.get(size.name, size.name): NUMBERS.get(size, size) for size in 
 class Extent(sympy.Symbol):  # type: ignore[misc]  # sympy ships no types
     """A number of rows or columns, of which listings and machines may ask whether it is larger than another.
 
-    It is larger than any other number but infinity: a shape stretches from 1 to it, and tiles of another axis do not fit. It is less
-    than none, so that min(Bc, N_k) is Bc: blocks are no larger than their axis.
+    It is larger than any other number but infinity: a shape stretches from 1 to it. It is less than none, so that min(Bc, N_k) is Bc:
+    blocks are no larger than their axis.
     """
 
     __slots__ = ()
@@ -43,8 +43,8 @@ def extent(name: str) -> int:
 
 
 def opened(size: int) -> int:
-    """A number as it is, and a symbol as one that can be compared."""
-    return extent(size.name) if isinstance(size, sympy.Symbol) else size
+    """A number as it is, and symbols as such that can be compared."""
+    return size.xreplace({part: extent(part.name) for part in size.free_symbols}) if isinstance(size, sympy.Basic) else size
 
 
 def closed(words: sympy.Expr) -> sympy.Expr:
