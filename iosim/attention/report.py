@@ -246,7 +246,9 @@ class Report:
             "max_lse_error": self.max_lse_error, "lse_error_bound": self.lse_error_bound,
             "predicted_reads": sum(m.reads for m in moved) if moved else None,
             "predicted_writes": sum(m.writes for m in moved) if moved else
-            None, "predicted_peak_sram": self.plan.predicted_peak(), "compulsory": self.floor and self.compulsory, "lower_bound": self.floor and self.lower_bound,
+            None, "predicted_peak_sram": self.plan.predicted_peak(),
+            "compulsory": self.floor and self.compulsory,
+            "lower_bound": self.floor and self.lower_bound,
             "lower_bound_name": self.floor and self.floor.name, "agreed": dict(self.agreed), "notes": list(self.notes), **self._timing(),
         }  # fmt: skip
 

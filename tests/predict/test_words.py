@@ -227,7 +227,7 @@ def test_words_never_rise_as_the_outer_block_grows_nor_sink_below_what_is_compul
 
 
 def test_an_unknown_kernel_is_refused_by_name() -> None:
-    with pytest.raises(BadInput, match="no closed form for 'flash3'; known: .*flash2.*standard"):
+    with pytest.raises(BadInput, match=r"no closed form for 'flash3'; known: .*flash2.*standard"):
         predict.predict("flash3", H11, SQUARE)
 
 

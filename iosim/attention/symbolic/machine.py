@@ -58,7 +58,9 @@ class SymbolicMachine(Machine):
     def turns(self, n: int, b: int, seen: Runs | None, code: int) -> Iterator[Visit]:
         """One turn for all tiles, or those that ``seen`` tells apart, which comes from :class:`Everywhere`."""
         if seen is not None and not isinstance(seen, Turns):
-            raise BadInput("seen= gives the numbers of tiles, which are open here; ask a grid of iosim.attention.symbolic.Everywhere for it")
+            raise BadInput(
+                "seen= gives the numbers of tiles, which are open here; ask a grid of iosim.attention.symbolic.Everywhere for it"
+            )
         loop = Loop(len(self.loops), n, b)
         self.loops.append(loop)
         kinds = ((code, {}),) if seen is None else seen.kinds
