@@ -47,7 +47,12 @@ class CacheReplay:
     @property
     def enough(self) -> int:
         """The words from which on a fully associative cache moves no more than the scratchpad."""
-        return next(size for size in [1, *self.profile.steps] if self.profile.moved(size).words <= self.scratchpad.words)
+        return next(size for size in [1, *self.steps] if self.profile.moved(size).words <= self.scratchpad.words)
+
+    @property
+    def steps(self) -> list[int]:
+        """The sizes at which a fully associative cache moves less."""
+        return self.profile.steps
 
     def lru(self, size: int) -> Moved:
         """What a fully associative cache of ``size`` words moves."""

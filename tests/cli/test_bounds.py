@@ -23,9 +23,11 @@ from iosim import Attention, BadInput, regime_map
 from iosim.cli import main
 from iosim.cli.pages import bounds_counted
 from iosim.core.hardware import DEVICES
+from iosim.predict.over_m import FAR
+from iosim.predict.regimes import floors
 from iosim.show.plots import bounds
 from iosim.show.plots.figures import INK, STYLES
-from iosim.study.regimes import FAR, BlockRule, floors
+from iosim.study.regimes import BlockRule
 from iosim.study.regimes.map_over_m import RegimeMap, Row
 
 RULES: tuple[BlockRule, ...] = ("best", "paper")

@@ -14,19 +14,14 @@ from iosim.core.hardware import device
 from iosim.core.options import Options
 from iosim.core.problem import Blocks
 from iosim.core.units import Capacity
-from iosim.study.regimes import FAR, BlockRule, RegimeMap, Steps, crossovers, floors, known, leaders, places, regimes, theta_words, versus
-from iosim.study.regimes.steps import lowest
+from iosim.predict.over_m import FAR, crossovers, leaders
+from iosim.predict.regimes import floors
+from iosim.study.regimes import BlockRule, RegimeMap, known, places
 
 RULES: tuple[BlockRule, ...] = ("best", "paper")
 lengths = st.integers(1, 9)
 widths = st.integers(1, 5)
 dense = st.builds(lambda n, nk, d, dv: Attention(n, d, nk=nk, dv=dv), lengths, lengths, widths, widths)
-
-
-def steps(name: str, *pairs: tuple[int, int]) -> Steps:
-    """A curve from (M, words)."""
-    sram, words = (np.array(column, dtype=np.int64) for column in zip(*pairs, strict=True))
-    return Steps(name, sram, words, np.arange(len(sram)), np.arange(len(sram)), np.zeros_like(sram))
 
 
 def moved(kernel: str, problem: Attention, blocks: Blocks, options: Options) -> int:
@@ -167,27 +162,6 @@ def test_a_capacity_below_every_minimum_says_what_is_needed() -> None:
     assert (first.blocks, first.ratio, first.overflow) == (None, None, None)
 
 
-@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.booleans())
-def test_every_m_lies_in_one_regime(n: int, nk: int, d: int, backward: bool) -> None:
-    found = regimes(Attention(n, d, nk=nk), backward=backward)
-    names = [[one.name.replace("large cache", "everything fits") for one in found if one.holds(m)] for m in range(1, max(d * d, n * d) + 3)]
-    small, middle, whole = min(d * d, min(n, nk) * d) - 1, max(0, min(n, nk) * d - d * d), len(names) + 1 - min(n, nk) * d
-    assert names == [["small cache"]] * small + [["middle"]] * middle + [["everything fits"]] * whole
-
-
-@pytest.mark.parametrize(
-    ("problem", "name"),
-    [
-        (Attention(4096, 64), "everything fits"),
-        (Attention(64, 16, nk=4096, dv=200), "large cache"),  # V is much more than Nd
-        (Attention(1, 1), "large cache"),  # no blocks need so little
-        (Attention(30, 64), "everything fits"),
-    ],
-)
-def test_everything_fits_only_where_it_may(problem: Attention, name: str) -> None:
-    assert {regimes(problem, backward=backward)[-1].name for backward in (False, True)} == {name}
-
-
 @settings(max_examples=20)
 @given(dense, st.booleans())
 def test_the_map_ends_where_all_fit_and_the_last_has_taken_the_lead(problem: Attention, backward: bool) -> None:
@@ -209,41 +183,6 @@ def test_the_time_of_counting_goes_by_the_tiles_along_both_axes() -> None:
     assert row.blocks is not None
     assert row.tiles == -(-100 // row.blocks.rows) + -(-90 // row.blocks.cols)
     assert regime_map(Attention(100, 8), ["flash2"], sram=[2]).rows[0].tiles == 0
-
-
-def test_what_stands_in_the_theta() -> None:
-    square, n, d = Attention(4096, 64), 4096, 64
-    assert theta_words(square, d * d) == n * n
-    assert theta_words(square, d * d, backward=True) == n * n + n * d
-    assert theta_words(square, 64 * n * d) == n * d
-    assert theta_words(Attention(4096, 64, nk=4095), 64) is None
-
-
-def test_ties_and_who_does_not_fit() -> None:
-    a, b = steps("a", (4, 9), (8, 5), (20, 1)), steps("b", (6, 9), (7, 5), (16, 4))
-    assert [tuple(win) for win in versus(a, b)] == [(4, "a"), (6, None), (7, "b"), (8, None), (16, "b"), (20, "a")]
-    assert [tuple(win) for win in crossovers(a, b)] == [tuple(win) for win in versus(a, b)][1:]
-    assert [tuple(win) for win in leaders([a, b])] == [(4, "a"), (7, "b"), (8, "a"), (16, "b"), (20, "a")]
-    assert a.words_at([3, 4, 19, 99]).tolist() == [FAR, 9, 5, 1]
-
-
-def test_variants_are_merged_with_their_blocks() -> None:
-    a, b = steps("a", (4, 9), (8, 5), (20, 1)), steps("b", (6, 8), (16, 4))
-    merged = lowest("both", [a, b])
-    assert merged.words_at(range(3, 22)).tolist() == [
-        min(pair) for pair in zip(a.words_at(range(3, 22)), b.words_at(range(3, 22)), strict=True)
-    ]
-    assert list(zip(merged.sram.tolist(), merged.variant.tolist(), merged.rows.tolist(), strict=True)) == [
-        (4, 0, 0), (6, 1, 0), (8, 0, 1), (16, 1, 1), (20, 0, 2),
-    ]  # fmt: skip
-
-
-def test_of_variants_that_move_as_much_the_first_is_taken() -> None:
-    a, b = steps("a", (4, 9), (8, 5)), steps("b", (4, 9), (6, 5))
-    for pair in ([a, b], [b, a]):
-        merged = lowest("both", pair)
-        at = [int(merged.variant[merged.at(m)]) for m in (4, 9)]
-        assert at == [0, 0]
 
 
 def test_the_softmax_of_standard_attention_is_the_better_one_at_every_m() -> None:

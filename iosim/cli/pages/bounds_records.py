@@ -7,7 +7,8 @@ from itertools import combinations
 
 from iosim.cli.output import Record
 from iosim.predict.formulas import formula
-from iosim.study.regimes import Place, Regime, RegimeMap, Row
+from iosim.predict.regimes import Regime
+from iosim.study.regimes import Place, RegimeMap, Row
 
 
 def document(made: Sequence[RegimeMap], places: Sequence[Place]) -> Record:

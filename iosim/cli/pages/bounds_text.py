@@ -13,7 +13,9 @@ from iosim.core.hardware import DEVICES
 from iosim.core.tables import Cell, described, table, words
 from iosim.core.units import Capacity
 from iosim.predict.bounds import BACKWARD_GROWTH
-from iosim.study.regimes import Place, Regime, RegimeMap, Row, Win
+from iosim.predict.over_m import Win
+from iosim.predict.regimes import Regime
+from iosim.study.regimes import Place, RegimeMap, Row
 
 ROOMY = 98  # columns that the whole table needs
 HEAD = ("M (words)", "M/d²", "fewest words", "Br x Bc", "words", "at least", "by", "ratio", "")

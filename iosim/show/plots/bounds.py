@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
+from typing import Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,12 +15,15 @@ from matplotlib.transforms import Bbox, IdentityTransform, blended_transform_fac
 from numpy.typing import NDArray
 
 from iosim.core.errors import BadInput
+from iosim.core.problem import Attention
 from iosim.core.tables import described, words
 from iosim.core.units import Capacity
+from iosim.predict.over_m import FAR, Steps, leaders
+from iosim.predict.regimes import Regime, floors, regimes, theta_words
+from iosim.predict.rivals import BlockRule, Rival
 from iosim.predict.sizes import Ints
 from iosim.show.plots.curves import label
 from iosim.show.plots.figures import GRID, INK, QUIET, bare, style
-from iosim.study.regimes import FAR, Regime, RegimeMap, Rival, Steps, floors, theta_words
 
 SHADES = {"small cache": "#fdf3dc", "middle": "#ffffff", "everything fits": "#e6f1f8", "large cache": "#e6f1f8"}
 BENEATH = "#dcdcdc"
@@ -32,6 +36,34 @@ ROOM = 5.0  # above the highest curve, for the names of the regimes: so many tim
 MOST_TICKS = 9
 NARROW = 0.13  # of the width of a panel: the name of a regime needs as much
 RATIOS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
+
+
+class RegimeMap(Protocol):
+    """What is drawn of a :class:`iosim.study.regimes.RegimeMap`: some rivals on one problem over M."""
+
+    @property
+    def problem(self) -> Attention:
+        """The problem, of which one head counts."""
+
+    @property
+    def backward(self) -> bool:
+        """Whether it is the backward pass."""
+
+    @property
+    def rule(self) -> BlockRule:
+        """Whose blocks the rivals take."""
+
+    @property
+    def rivals(self) -> Sequence[Rival]:
+        """Who is compared."""
+
+    @property
+    def curves(self) -> Sequence[Steps]:
+        """What each moves at every M."""
+
+    @property
+    def capacities(self) -> Sequence[int]:
+        """The M of the map, in words."""
 
 
 def bounds(found: RegimeMap) -> Figure:
@@ -69,10 +101,10 @@ def bounds(found: RegimeMap) -> Figure:
 
 def sampled(found: RegimeMap) -> Ints:
     """The capacities at which smooth curves are drawn, from the first of the rows to the last."""
-    rows = [row.sram for row in found.rows]
-    if all(row.words is None for row in found.rows) or min(rows) == max(rows):
+    if len(set(found.capacities)) < 2 or all(one.words_at(max(found.capacities)) == FAR for one in found.curves):
         raise BadInput("there is nothing to draw: no kernel fits at any M, or there is one M only; ask for a range of them")
-    return np.unique(np.geomspace(min(rows), max(rows), POINTS).round().astype(np.int64))
+    low, high = min(found.capacities), max(found.capacities)
+    return np.unique(np.geomspace(low, high, POINTS).round().astype(np.int64))
 
 
 def traffic(axes: Axes, found: RegimeMap, places: Ints, lowest: NDArray[np.float64]) -> None:
@@ -197,16 +229,15 @@ def points(axes: Axes) -> float:
 
 def turns(axes: Axes, found: RegimeMap, places: Ints) -> None:
     """Dots where another rival begins to move the fewest words, the last one named."""
-    wins = [win for win in found.leaders()[1:] if places[0] <= win.sram <= places[-1]]
-    for win in wins:
-        row = found.row(win.sram)
-        assert row.words is not None
-        axes.plot([win.sram], [row.words], "o", markersize=4.5, markerfacecolor="white", markeredgecolor=INK, markeredgewidth=1.1, zorder=7)
+    wins = [win for win in leaders(found.curves)[1:] if places[0] <= win.sram <= places[-1]]
+    fewest = [min(int(one.words_at(win.sram)) for one in found.curves) for win in wins]
+    for win, moved in zip(wins, fewest, strict=True):
+        axes.plot([win.sram], [moved], "o", markersize=4.5, markerfacecolor="white", markeredgecolor=INK, markeredgewidth=1.1, zorder=7)
     if wins:
         last = wins[-1]
         text = f"{last.name} moves the fewest\nfrom M = {last.sram:,} words on"
         late = share(axes, last.sram) > 0.7
-        at = (last.sram, float(found.row(last.sram).words or 0))
+        at = (last.sram, float(fewest[-1]))
         above = (last.sram, 0.8), blended_transform_factory(axes.transData, axes.transAxes)  # all curves have fallen there
         beyond, coordinates = above if late else ((26, 34), "offset points")
         name = axes.annotate(
@@ -239,7 +270,7 @@ def distance(axes: Axes, found: RegimeMap, places: Ints, lowest: NDArray[np.floa
 def shade(axes: Axes, found: RegimeMap, *, names: bool) -> None:
     """The regimes as regions, and their names where there is room."""
     low, high = axes.get_xlim()
-    for one in found.regimes:
+    for one in regimes(found.problem, backward=found.backward):
         start, stop = max(low, one.start), min(high, high if one.stop is None else one.stop)
         if start < stop:
             axes.axvspan(start, stop, color=SHADES[one.name], linewidth=0, zorder=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,7 +13,6 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from iosim.core.errors import BadInput
 from iosim.core.tables import words
 from iosim.show.plots.figures import GRID, INK, QUIET, Style, bare
-from iosim.study.cache import CacheReplay
 
 STYLES = {"listing": Style("#D55E00", "s"), "first-use": Style("#0072B2", "o")}
 HELD = "held"  # the upright line
@@ -22,7 +21,49 @@ ABOVE = 1.06  # of the highest point: where the axis ends
 LINE = 13.0  # points from one line of text above the panel to the next
 
 
-def cliff(replays: Sequence[CacheReplay], sizes: Sequence[int], subtitle: str = "") -> Figure:
+class Moved(Protocol):
+    """What a memory on chip moves."""
+
+    @property
+    def reads(self) -> int:
+        """Words read from HBM."""
+
+
+class Replay(Protocol):
+    """What is drawn of an :class:`iosim.study.cache.CacheReplay`: one order of fetching under caches."""
+
+    @property
+    def order(self) -> str:
+        """When a region is fetched: a key of ``STYLES``."""
+
+    @property
+    def ways(self) -> int:
+        """Places a set of the set-associative caches."""
+
+    @property
+    def scratchpad(self) -> Moved:
+        """What the listing's own loads and stores move."""
+
+    @property
+    def held(self) -> int:
+        """The most words of loaded regions that stand in the scratchpad at once."""
+
+    @property
+    def enough(self) -> int:
+        """The words from which on a fully associative cache moves no more than the scratchpad."""
+
+    @property
+    def steps(self) -> Sequence[int]:
+        """The sizes at which a fully associative cache moves less."""
+
+    def lru(self, size: int) -> Moved:
+        """What a fully associative cache of ``size`` words moves."""
+
+    def set_associative(self, size: int) -> Moved:
+        """What a cache of ``size`` words moves whose sets have ``ways`` places."""
+
+
+def cliff(replays: Sequence[Replay], sizes: Sequence[int], subtitle: str = "") -> Figure:
     """Words read from HBM over the size of the cache: lines where it is fully associative, marks where its sets have few places.
 
     One colour for each order of ``replays``, which are of one plan; ``sizes`` are those of the marks, and the axis spans them.
@@ -56,21 +97,21 @@ def cliff(replays: Sequence[CacheReplay], sizes: Sequence[int], subtitle: str = 
     return figure
 
 
-def steps(axes: Axes, replay: CacheReplay, low: int, high: int) -> None:
+def steps(axes: Axes, replay: Replay, low: int, high: int) -> None:
     """The fully associative caches of every size."""
-    places = [low, *(size for size in replay.profile.steps if low < size < high), high]
+    places = [low, *(size for size in replay.steps if low < size < high), high]
     reads = [replay.lru(size).reads for size in places]
     axes.plot(places, reads, color=STYLES[replay.order].colour, linewidth=2.0, drawstyle="steps-post", solid_joinstyle="miter")
 
 
-def marks(axes: Axes, replay: CacheReplay, sizes: Sequence[int]) -> None:
+def marks(axes: Axes, replay: Replay, sizes: Sequence[int]) -> None:
     """The set-associative caches of some sizes."""
     colour, marker = STYLES[replay.order]
     reads = [replay.set_associative(size).reads for size in sizes]
     axes.plot(sizes, reads, marker, color=colour, markerfacecolor="white", markeredgewidth=1.4, markersize=5.5, clip_on=False, zorder=3)
 
 
-def scratchpad(axes: Axes, replay: CacheReplay, low: int, high: int) -> None:
+def scratchpad(axes: Axes, replay: Replay, low: int, high: int) -> None:
     """What the listing's loads read, named to the right of the panel, and how much of it stands on chip at once, named above it."""
     reads, held = replay.scratchpad.reads, replay.held
     axes.plot([low, high], [reads, reads], color=INK, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
@@ -88,7 +129,7 @@ def scratchpad(axes: Axes, replay: CacheReplay, low: int, high: int) -> None:
         )
 
 
-def above(axes: Axes, replays: Sequence[CacheReplay], subtitle: str) -> None:
+def above(axes: Axes, replays: Sequence[Replay], subtitle: str) -> None:
     """The title, and below it the kinds of cache and the orders, with the size from which each is harmless."""
     orders = [
         (f"{NAMES[replay.order]}: as the scratchpad from {replay.enough:,} words on", STYLES[replay.order].colour) for replay in replays

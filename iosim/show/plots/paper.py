@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -10,15 +11,34 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from iosim.show.plots.figures import GRID, INK, QUIET, bare, style
-from iosim.study.paper import Compared, Figure2
-from iosim.study.paper.compared import NO_FIT
-from iosim.study.paper.figure2_left import Column
 
 BYTES, TIME = style("flash").colour, style("standard").colour
 ROWS = {"GFLOP": "GFLOPs", "GB": "HBM R/W (GB)", "ms": "Runtime (ms)"}
+DOUBTFUL = "#aaaaaa"
 COLOURS = {"GFLOP": INK, "GB": BYTES, "ms": TIME}
 ACROSS = (0.0, 0.62, 0.98)  # where the columns of the table stand; the numbers end there
 TOP, ROW = 0.86, 0.235  # where it begins, and how tall a row is
+
+Pair = tuple[float, float]  # what was published, and ours
+
+
+class Figure2(Protocol):
+    """What is drawn of a :class:`iosim.study.paper.Figure2`: published numbers, and ours."""
+
+    def problems(self) -> tuple[tuple[int | None, int], ...]:
+        """N and d of the left, the middle and the right panel."""
+
+    def table(self) -> Sequence[tuple[str, str, float, float | None, bool]]:
+        """Left: method, unit, the published number, ours, and whether the published one fits the caption."""
+
+    def over_blocks(self) -> Sequence[tuple[int, Pair, Pair, bool]]:
+        """Middle: Bc, GB, ms, and whether the bytes take longer than the products."""
+
+    def over_density(self) -> Sequence[tuple[Pair, float, Pair, bool]]:
+        """Right: percent of non-zero blocks (published, drawn), GB of ours, ms, and whether every block is kept."""
+
+    def line(self) -> Pair:
+        """Right: ms a percent, and ms at 0 percent, of the line through the published times."""
 
 
 def figure(made: Figure2) -> Figure:
@@ -53,80 +73,73 @@ def numbers(axes: Axes, made: Figure2) -> None:
     """The left panel: a table, ours below what was published."""
     axes.set_axis_off()
     axes.set(xlim=(0, 1), ylim=(0, 1))
-    title(axes, "Left: both passes", made.data.left.setup.n, made.data.left.setup.d)
-    first = [column for column in made.left if column.row.version == made.left[0].row.version]
+    title(axes, "Left: both passes", made.problems()[0])
+    heads(axes)
+    found = made.table()
+    rights = dict(zip(dict.fromkeys(method for method, *_ in found), ACROSS[1:], strict=False))
+    for method, right in rights.items():
+        axes.text(right, TOP + 0.04, method, fontsize=11, fontweight="bold", color=INK, ha="right")
+    for method, unit, published, ours, fits in found:
+        if method in rights:
+            right, top, said = rights[method], TOP - ROW * list(ROWS).index(unit), "no kernel" if ours is None else f"{ours:.4g}"
+            axes.text(right, top - 0.10, f"{published:g}", fontsize=13, color=INK if fits else DOUBTFUL, ha="right", va="center")
+            axes.text(right, top - 0.18, said, fontsize=9.5, color=COLOURS[unit], ha="right", va="center")
+    if not all(fits for *_, fits in found):
+        text = "grey: does not fit the caption (iosim paper fig2)"
+        axes.text(0, TOP - ROW * len(ROWS) - 0.07, text, fontsize=9, color=QUIET, va="center")
+
+
+def heads(axes: Axes) -> None:
+    """The rows of the table and the lines between them."""
     axes.text(ACROSS[0], TOP + 0.04, "Attention", fontsize=11, fontweight="bold", color=INK)
-    for right, column in zip(ACROSS[1:], first, strict=False):
-        axes.text(right, TOP + 0.04, column.row.method, fontsize=11, fontweight="bold", color=INK, ha="right")
-        rows = {one.unit: one for one in compared(made, column)}
-        for place, unit in enumerate(ROWS):
-            cell(axes, right, TOP - ROW * place, rows[unit])
     for place, (unit, name) in enumerate(ROWS.items()):
-        axes.plot([0, 0.98], [TOP - ROW * place] * 2, color=GRID, linewidth=0.9)
         axes.text(ACROSS[0], TOP - ROW * place - 0.10, name, fontsize=11, color=INK, va="center")
         axes.text(ACROSS[0], TOP - ROW * place - 0.18, "ours", fontsize=9.5, color=COLOURS[unit], va="center")
-    axes.plot([0, 0.98], [TOP - ROW * len(ROWS)] * 2, color=GRID, linewidth=0.9)
-    if any(one.word == NO_FIT for column in first for one in compared(made, column)):
-        axes.text(
-            0, TOP - ROW * len(ROWS) - 0.07, "grey: does not fit the caption (iosim paper fig2)", fontsize=9, color=QUIET, va="center"
-        )
-
-
-def cell(axes: Axes, right: float, top: float, one: Compared) -> None:
-    """A published number, grey where it does not fit, and ours below."""
-    doubtful = one.word == NO_FIT
-    axes.text(right, top - 0.10, f"{one.published:g}", fontsize=13, color="#aaaaaa" if doubtful else INK, ha="right", va="center")
-    ours = "no kernel" if one.ours is None else f"{one.ours:.4g}"
-    axes.text(right, top - 0.18, ours, fontsize=9.5, color=COLOURS[one.unit], ha="right", va="center")
-
-
-def compared(made: Figure2, column: Column) -> list[Compared]:
-    """The numbers of one column of the table."""
-    where = column.row.version, column.row.method
-    rows = [row for found in made.findings if len(found.rows) == 1 for row in found.rows]
-    return [row for row in rows if (row.labels.get("version"), row.labels["method"]) == where]
+    for place in range(len(ROWS) + 1):
+        axes.plot([0, 0.98], [TOP - ROW * place] * 2, color=GRID, linewidth=0.9)
 
 
 def over_blocks(axes: Axes, made: Figure2) -> None:
     """The middle panel: traffic on the left axis, time on the right one."""
-    points, places = made.middle, range(len(made.middle))
+    points = made.over_blocks()
+    places = range(len(points))
     time = twin(axes, "HBM accesses (GB)", "forward runtime (ms)", BYTES, TIME)
-    line(axes, places, [point.traffic.ours or 0.0 for point in points], BYTES)
-    line(time, places, [point.time.ours or 0.0 for point in points], TIME)
-    hollow(axes, places, [point.published.gigabytes for point in points], BYTES, "o")
-    hollow(time, places, [point.published.milliseconds for point in points], TIME, "s")
+    line(axes, places, [gigabytes[1] for _, gigabytes, _, _ in points], BYTES)
+    line(time, places, [taken[1] for _, _, taken, _ in points], TIME)
+    hollow(axes, places, [gigabytes[0] for _, gigabytes, _, _ in points], BYTES, "o")
+    hollow(time, places, [taken[0] for _, _, taken, _ in points], TIME, "s")
     axes.set_xlabel("block size Bc", color=INK)
     axes.xaxis.set_major_locator(FixedLocator(list(places)))
-    axes.xaxis.set_major_formatter(FixedFormatter([str(point.published.block_cols) for point in points]))
+    axes.xaxis.set_major_formatter(FixedFormatter([str(cols) for cols, *_ in points]))
     axes.xaxis.set_minor_locator(NullLocator())
     from_zero(axes, 1.12)
     from_zero(time, 1.35)  # so that the two curves, of one shape, do not hide each other
-    sides(time, made)
-    title(axes, "Middle: block size", made.data.middle.setup.n, made.data.middle.setup.d)
+    sides(time, [(taken, memory) for _, _, taken, memory in points])
+    title(axes, "Middle: block size", made.problems()[1])
 
 
 def over_density(axes: Axes, made: Figure2) -> None:
     """The right panel: time on the left axis, traffic on the right one, and the line through the published times."""
-    panel = made.right
+    points, (slope, start) = made.over_density(), made.line()
     traffic = twin(axes, "forward + backward runtime (ms)", "HBM accesses (GB)", TIME, BYTES)
-    drawn = [point.percent for point in panel.points]
-    line(traffic, drawn, [point.gigabytes for point in panel.points], BYTES)
-    line(axes, drawn, [point.time.ours or 0.0 for point in panel.points], TIME)
+    drawn = [percent[1] for percent, *_ in points]
+    line(traffic, drawn, [gigabytes for _, gigabytes, _, _ in points], BYTES)
+    line(axes, drawn, [taken[1] for _, _, taken, _ in points], TIME)
     ends = [0.0, max(100.0, *drawn)]
-    axes.plot(ends, [panel.time.at(end) for end in ends], color=TIME, linewidth=1.0, linestyle=(0, (1, 2)))
-    for point in panel.points:
-        if point not in panel.sparse:
-            axes.axhline(point.published.milliseconds, color=TIME, linewidth=1.0, linestyle=(0, (5, 3)))
-            axes.text(2, point.published.milliseconds * 1.02, "dense FlashAttention", fontsize=9, color=TIME, va="bottom")
-    hollow(axes, [p.published.percent for p in panel.sparse], [p.published.milliseconds for p in panel.sparse], TIME, "s")
+    axes.plot(ends, [slope * end + start for end in ends], color=TIME, linewidth=1.0, linestyle=(0, (1, 2)))
+    for taken in [taken[0] for _, _, taken, dense in points if dense]:
+        axes.axhline(taken, color=TIME, linewidth=1.0, linestyle=(0, (5, 3)))
+        axes.text(2, taken * 1.02, "dense FlashAttention", fontsize=9, color=TIME, va="bottom")
+    sparse = [(percent[0], taken[0]) for percent, _, taken, dense in points if not dense]
+    hollow(axes, [percent for percent, _ in sparse], [taken for _, taken in sparse], TIME, "s")
     axes.text(0.98, 0.035, "ours leaves out dropout and launching", fontsize=9, color=QUIET, ha="right", transform=axes.transAxes)
     axes.set_xlabel("non-zero blocks (%)", color=INK)
     axes.set_xlim(0, ends[1])
     from_zero(axes, 1.12)
     from_zero(traffic, 2.3)
-    slope = f"{panel.time.slope:.2f} ms a percent {'-' if panel.time.intercept < 0 else '+'} {abs(panel.time.intercept):.1f} ms"
-    axes.text(2, axes.get_ylim()[1] * 0.74, f"dotted: {slope}", fontsize=9, color=TIME)
-    title(axes, "Right: sparsity", made.data.right.setup.n, made.data.right.setup.d)
+    said = f"dotted: {slope:.2f} ms a percent {'-' if start < 0 else '+'} {abs(start):.1f} ms"
+    axes.text(2, axes.get_ylim()[1] * 0.74, said, fontsize=9, color=TIME)
+    title(axes, "Right: sparsity", made.problems()[2])
 
 
 def twin(axes: Axes, left: str, right: str, left_colour: str, right_colour: str) -> Axes:
@@ -157,18 +170,17 @@ def from_zero(axes: Axes, room: float) -> None:
     axes.set_ylim(0, axes.dataLim.y1 * room)
 
 
-def sides(axes: Axes, made: Figure2) -> None:
+def sides(axes: Axes, times: Sequence[tuple[Pair, bool]]) -> None:
     """Say which of the times of the middle panel bytes bind, and which products."""
-    setup, last = made.data.middle.setup, len(made.middle) - 1
-    memory = [made.times.memory(point.work) >= made.times.compute(point.work, setup) for point in made.middle]
-    if memory[0]:
-        axes.text(0, 0.5 * (made.middle[0].time.ours or 0.0), "bound by bytes", fontsize=9, color=TIME, va="top")
-    if not memory[last]:
-        highest = max(made.middle[last].time.ours or 0.0, made.middle[last].time.published)
-        axes.text(last + 0.08, 1.15 * highest, "bound by FLOPs", fontsize=9, color=TIME, ha="right", va="bottom")
+    (first, memory), (last, still) = times[0], times[-1]
+    if memory:
+        axes.text(0, 0.5 * first[1], "bound by bytes", fontsize=9, color=TIME, va="top")
+    if not still:
+        axes.text(len(times) - 0.92, 1.15 * max(last), "bound by FLOPs", fontsize=9, color=TIME, ha="right", va="bottom")
 
 
-def title(axes: Axes, text: str, n: int | None, d: int) -> None:
-    """What a panel shows, and of which problem."""
+def title(axes: Axes, text: str, problem: tuple[int | None, int]) -> None:
+    """What a panel shows, and N and d of its problem."""
+    n, d = problem
     axes.set_title(text, loc="left", fontsize=11, fontweight="bold", color=INK, pad=20)
     axes.text(0, 1.025, f"N = {n:,}, d = {d}" if n else f"d = {d}", transform=axes.transAxes, fontsize=9, color=QUIET)

@@ -9,6 +9,7 @@ from typing import Literal
 from iosim.study.paper.claims import Claim
 from iosim.study.paper.counting import Work
 
+Pair = tuple[float, float]  # what was published, and ours
 Thing = Literal["fig2", "runtimes", "memory", "softmax"]
 
 AGREES, DIFFERS = "agrees", "DIFFERS"
@@ -45,6 +46,11 @@ class Compared:
     def ratio(self) -> float | None:
         """Ours over the published number."""
         return None if self.ours is None else self.ours / self.published
+
+    @property
+    def pair(self) -> Pair:
+        """The published number, and ours; 0 where there is no kernel."""
+        return self.published, self.ours or 0.0
 
     @property
     def agrees(self) -> bool | None:

@@ -10,9 +10,10 @@ from iosim.core.errors import BadInput
 from iosim.core.problem import Attention, Blocks
 from iosim.core.units import Capacity, capacity
 from iosim.predict.bounds import Bound
-from iosim.study.regimes.regime import Regime, floors, regimes, theta_words
-from iosim.study.regimes.rivals import BlockRule, Rival, curve, rivals
-from iosim.study.regimes.steps import FAR, Steps, Win, crossovers, leaders, versus
+from iosim.predict.over_m import FAR, Steps, Win, crossovers, leaders, versus
+from iosim.predict.regimes import Regime, floors, regimes, theta_words
+from iosim.predict.rivals import BlockRule, Rival, curve
+from iosim.study.regimes.rivals import rivals
 
 LARGEST = 2**57  # of N_q N_k (d + d_v): no kernel here moves 64 times as many words
 
@@ -77,6 +78,11 @@ class RegimeMap:
     rows: tuple[Row, ...] = ()
 
     @property
+    def capacities(self) -> list[int]:
+        """The M of the rows, in words."""
+        return [row.sram for row in self.rows]
+
+    @property
     def regimes(self) -> tuple[Regime, Regime, Regime]:
         """The three ranges of M."""
         return regimes(self.problem, backward=self.backward)
@@ -104,11 +110,11 @@ class RegimeMap:
         return leaders(self.curves)
 
     def versus(self, first: str, second: str) -> tuple[Win, ...]:
-        """Who of two moves fewer words; see :func:`iosim.study.regimes.versus`. Raises :class:`BadInput` for who is not on the map."""
+        """Who of two moves fewer words; see :func:`iosim.predict.over_m.versus`. Raises :class:`BadInput` for who is not on the map."""
         return versus(self._curve(first), self._curve(second))
 
     def crossovers(self, first: str, second: str) -> tuple[Win, ...]:
-        """Every M at which the sign of the difference of two changes; see :func:`iosim.study.regimes.crossovers`.
+        """Every M at which the sign of the difference of two changes; see :func:`iosim.predict.over_m.crossovers`.
 
         >>> found = regime_map(Attention(n=4096, d=64), ["flash2", "square-tiles"])
         >>> [tuple(win) for win in found.crossovers("square-tiles", "flash2")]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from iosim.predict.blocks.staircase import step_at
 from iosim.predict.sizes import Ints
 
 FAR = np.iinfo(np.int64).max  # the words of whoever does not fit
@@ -30,7 +31,7 @@ class Steps:
 
     def at(self, sram: ArrayLike) -> Ints:
         """The step that holds at each SRAM, as an index into the arrays; -1 where nothing fits."""
-        return np.asarray(np.searchsorted(self.sram, sram, side="right") - 1)
+        return step_at(self.sram, np.asarray(sram))
 
     def words_at(self, sram: ArrayLike) -> Ints:
         """The words at each SRAM; ``FAR`` where nothing fits."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import sqrt
 
 from iosim.core.problem import Attention
-from iosim.predict import smallest_sram
 from iosim.predict.bounds import BACKWARD_GROWTH, FORWARD_GROWTH, TOUCHED, Bound, backward_bounds, bounds
+from iosim.predict.peaks import smallest_sram
 
 
 @dataclass(frozen=True, slots=True)
