@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from typing import TypeVar
+
+import click
 
 T = TypeVar("T")
 
-PATIENCE = 0.5  # seconds of silence before a bar appears
+PATIENCE = 0.5  # seconds before the first count of steps
 
 
-def working(what: str) -> AbstractContextManager[object]:
-    """A spinner while a block of work runs."""
-    if not sys.stderr.isatty():
-        return nullcontext()
-    from rich.console import Console
-
-    return Console(stderr=True).status(what)
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show one line while a block of work runs, and clear it at the end."""
+    _show(f"{what} ...")
+    try:
+        yield
+    finally:
+        _show("")
 
 
 def steps(items: Iterable[T], of: int, what: str) -> Iterator[T]:
-    """The items one by one, with a bar once they turn out to take long."""
-    started, left = time.monotonic(), iter(items)
-    done = 0
-    for item in left:
-        yield item
-        done += 1
-        if sys.stderr.isatty() and time.monotonic() - started > PATIENCE:
-            break
-    else:
-        return
-    from rich.console import Console
-    from rich.progress import track
+    """Hand out the items one by one; once they take long, show how many of them are done."""
+    started = time.monotonic()
+    try:
+        for done, item in enumerate(items):
+            if time.monotonic() - started > PATIENCE:
+                _show(f"{what}: {done:,} of {of:,}")
+            yield item
+    finally:
+        _show("")
 
-    yield from track(left, what, total=of, completed=done, console=Console(stderr=True), transient=True)
+
+def _show(text: str) -> None:
+    """Write ``text`` over the last line of a terminal; nothing anywhere else."""
+    if sys.stderr.isatty():
+        room = shutil.get_terminal_size().columns - 1
+        click.echo(f"\r{text[:room]:<{room}}\r", nl=False, err=True)

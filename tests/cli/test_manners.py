@@ -272,20 +272,28 @@ def test_without_matplotlib_a_plot_says_what_to_install(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_help_loads_neither_matplotlib_nor_rich() -> None:
-    code = "import sys; from iosim.cli import main; main([]); main(['curve']); print({'matplotlib', 'rich'} & sys.modules.keys())"
+def test_help_and_a_curve_do_not_load_matplotlib() -> None:
+    code = "import sys; from iosim.cli import main; main([]); main(['curve']); print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "set()"
+    assert done.stdout.splitlines()[-1] == "False"
 
 
-def test_progress_loses_no_step_and_keeps_standard_output_clean(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_is_shown_on_a_terminal_alone_and_cleared_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool
 ) -> None:
     monkeypatch.setattr(progress, "PATIENCE", -1.0)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with progress.working("thinking"):
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    with progress.working("thinking" * 10):
         assert list(progress.steps(range(5), 5, "counting")) == [0, 1, 2, 3, 4]
-    assert capsys.readouterr().out == ""
+    out, err = capsys.readouterr()
+    shown = [line for line in err.split("\r") if line.strip()]
+    assert out == ""
+    assert bool(err) == terminal
+    assert [line[:8] for line in shown] == ["thinking", *["counting"] * 5] * terminal
+    assert {len(line) for line in err.split("\r")} == ({0, 29} if terminal else {0})  # each covers the last one
+    assert err.endswith("\r" + " " * 29 + "\r") == terminal
 
 
 def test_every_command_is_one_module() -> None:

@@ -20,7 +20,7 @@ print(*{{name.partition(".")[0] for name in set(sys.modules) - before}} - sys.st
 
 ABSENT = """
 import sys
-names = ["numba", "cupy", "greenlet", "matplotlib", "ml_dtypes", "click", "rich"]
+names = ["numba", "cupy", "greenlet", "matplotlib", "ml_dtypes", "click"]
 sys.modules.update(dict.fromkeys(names))  # None: importing it raises ImportError
 """
 
