@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page, Route
 
     from iosim import MovingPicture
+    from iosim.core.events import Event
 
 # Read when NumPy and matplotlib load, which is after this file; subprocesses inherit them. Many threads slow small products down.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -110,6 +111,19 @@ def refused(called: Callable[[str], tuple[int, str, str]]) -> Callable[[str], st
         return err
 
     return complaint
+
+
+@pytest.fixture
+def sealed() -> Callable[[Sequence[Event]], str]:
+    """The events of a trace as a file holds them."""
+    from iosim.attention.trace import Seal
+
+    def text(events: Sequence[Event]) -> str:
+        seal = Seal()
+        lines = [*(seal.line(event) for event in events[:-1]), seal.line(events[-1], last=True)]
+        return "".join(f"{line}\n" for line in lines)
+
+    return text
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TextIO
-
 from iosim.attention.plan import BlockChoice, make_plan
 from iosim.core.events import Event
 from iosim.core.problem import Attention
@@ -59,15 +56,3 @@ class Seal:
         text = line(event, **self.marks, **({"last": True} if last else {}))
         self.sum, self.marks = crc32(text.encode(), self.sum), {}
         return f'{text[:-1]},"check":"{self.check}"}}'
-
-
-def write_lines(events: Iterable[Event], out: TextIO | Callable[[str], object]) -> None:
-    """Write a whole trace as JSON lines to a file, or pass each line to a function; :class:`Seal` says what they hold beside the events."""
-    write = out if callable(out) else out.write
-    seal, held = Seal(), None
-    for event in events:
-        if held is not None:
-            write(seal.line(held) + "\n")
-        held = event
-    if held is not None:
-        write(seal.line(held, last=True) + "\n")

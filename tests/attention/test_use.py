@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import Any
@@ -30,7 +30,7 @@ from iosim import (
 )
 from iosim.attention import judge
 from iosim.attention.plan import make_plan
-from iosim.attention.trace import write_lines
+from iosim.core.events import Event
 from iosim.testing import random_case
 from iosim_reference import replay
 
@@ -179,10 +179,8 @@ def test_nk_follows_n_in_a_sweep_only_where_it_was_equal() -> None:
         sweep(Attention(n=4, d=1, mask=np.ones((4, 4), bool)), ["flash2"], n=[2])
 
 
-def test_a_trace_as_json_lines_is_what_the_replayer_reads() -> None:
-    out = io.StringIO()
-    write_lines(trace("flash", SMALL, sram=2000), out)
-    events = [json.loads(text) for text in out.getvalue().splitlines()]
+def test_a_trace_as_json_lines_is_what_the_replayer_reads(sealed: Callable[[Sequence[Event]], str]) -> None:
+    events = [json.loads(text) for text in sealed(trace("flash", SMALL, sram=2000)).splitlines()]
     seen = replay(events, sram=2000)
     report = simulate("flash", SMALL, sram=2000)
     assert (seen.reads, seen.writes, seen.peak_words) == (report.reads, report.writes, report.peak_sram)

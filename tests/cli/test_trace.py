@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
 from dataclasses import asdict
 from pathlib import Path
@@ -16,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from iosim import KERNELS, Attention, simulate, trace
-from iosim.attention.trace import write_lines
 from iosim.cli import main
+from iosim.core.events import Event
 
 PROBLEM = "--n 50 --nk 60 --d 4 --sram 400 --causal"
 
@@ -35,13 +36,11 @@ def bare(record: dict[str, object]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_the_lines_are_the_events(capsys: pytest.CaptureFixture[str], kernel: str) -> None:
+def test_the_lines_are_the_events(capsys: pytest.CaptureFixture[str], sealed: Callable[[Sequence[Event]], str], kernel: str) -> None:
     sram = 2000 if kernel.startswith("fmha") else 400  # which keeps all keys on chip
     found = [json.loads(line) for line in answer(capsys, f"trace {kernel} {PROBLEM.replace('400', str(sram))}").splitlines()]
     problem = Attention(n=50, nk=60, d=4, causal=True)
-    out = io.StringIO()
-    write_lines(trace(kernel, problem, sram=sram), out)
-    assert found == [json.loads(line) for line in out.getvalue().splitlines()]
+    assert found == [json.loads(line) for line in sealed(trace(kernel, problem, sram=sram)).splitlines()]
     assert [bare(event) for event in found] == json.loads(json.dumps([asdict(event) for event in trace(kernel, problem, sram=sram)]))
     report = simulate(kernel, problem, sram=sram)
     assert sum(event["words"] for event in found if event["kind"] == "load") == report.reads

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable, Sequence
 from html import escape, unescape
 from itertools import pairwise
 from pathlib import Path
@@ -16,8 +17,8 @@ from hypothesis import strategies as st
 
 from iosim import KERNELS, Attention, BadInput, animate, simulate, trace
 from iosim.attention.plan import make_plan
-from iosim.attention.trace import write_lines
 from iosim.cli import main
+from iosim.core.events import Event
 from iosim.show.animation import from_trace, limits
 from iosim.show.animation.pool import Pool, Sample
 from iosim.show.animation.recording import Recording, record
@@ -173,10 +174,9 @@ def test_a_page_stands_alone_and_is_small(kernel: str) -> None:
     assert ADDRESS.search(re.sub(r'(?<=id="data">)[^<]*', "", page)) is None
 
 
-def test_no_text_can_leave_the_data(tmp_path: Path) -> None:
+def test_no_text_can_leave_the_data(tmp_path: Path, sealed: Callable[[Sequence[Event]], str]) -> None:
     path = tmp_path / "<!--<script>&{{data}}.jsonl"
-    with path.open("w", encoding="utf-8") as file:
-        write_lines(trace("flash2", SMALL, sram=SRAM, blocks=BLOCKS), file)
+    path.write_text(sealed(trace("flash2", SMALL, sram=SRAM, blocks=BLOCKS)), encoding="utf-8")
     page = from_trace(str(path)).html
     assert path.name not in page
     assert f"<title>{escape(path.name)} · iosim</title>" in page

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,8 @@ import pytest
 from iosim import Attention, animate, simulate
 from iosim.attention.plan import make_plan
 from iosim.attention.report import Report
-from iosim.attention.trace import trace, write_lines
+from iosim.attention.trace import trace
+from iosim.core.events import Event
 from iosim.show.animation import from_trace
 from iosim.show.animation.moving import picture as picture_of
 
@@ -262,10 +263,11 @@ def test_in_a_notebook_it_plays_inside_its_frame(browser: Browser) -> None:
     page.close()
 
 
-def test_a_trace_is_shown_without_numbers_and_its_name_does_nothing(open_page: Open, tmp_path: Path) -> None:
+def test_a_trace_is_shown_without_numbers_and_its_name_does_nothing(
+    open_page: Open, tmp_path: Path, sealed: Callable[[Sequence[Event]], str]
+) -> None:
     path = tmp_path / "<img src=x onerror=alert(1)>.jsonl"
-    with path.open("w", encoding="utf-8") as file:
-        write_lines(trace("flash", SMALL, sram=SRAM, blocks=BLOCKS), file)
+    path.write_text(sealed(trace("flash", SMALL, sram=SRAM, blocks=BLOCKS)), encoding="utf-8")
     page = open_page(from_trace(str(path)))
     seek(page, length(page))
     assert page.locator("h1").inner_text() == path.name

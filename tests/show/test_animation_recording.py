@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from html import unescape
 from pathlib import Path
 
@@ -12,8 +13,8 @@ import pytest
 from iosim import KERNELS, Attention, BadInput, Capacity, animate, simulate, trace
 from iosim.attention.inputs import random_inputs
 from iosim.attention.plan import make_plan
-from iosim.attention.trace import write_lines
 from iosim.core.dtypes import accumulator
+from iosim.core.events import Event
 from iosim.core.masks.patterns import random
 from iosim.show.animation import from_trace, recording
 from iosim.show.animation.moving import SMALL, MovingPicture
@@ -199,10 +200,9 @@ def frame(picture: MovingPicture) -> tuple[str, int]:
     return unescape(found[1]), int(found[2])
 
 
-def test_the_title_of_a_frame_is_the_name_whatever_is_in_it(tmp_path: Path) -> None:
+def test_the_title_of_a_frame_is_the_name_whatever_is_in_it(tmp_path: Path, sealed: Callable[[Sequence[Event]], str]) -> None:
     path = tmp_path / 'a" onload="alert(1)<b>&amp;.jsonl'
-    with path.open("w", encoding="utf-8") as file:
-        write_lines(trace("flash2", PROBLEM, sram=400, blocks=BLOCKS), file)
+    path.write_text(sealed(trace("flash2", PROBLEM, sram=400, blocks=BLOCKS)), encoding="utf-8")
     assert frame(from_trace(path))[0] == path.name
     assert frame(animate("flash2", beside="flash"))[0] == "flash2 beside flash"
 
