@@ -28,24 +28,20 @@ _CONTEXT = "spawn"
 Rows = Generator[Row, None, None]
 
 
-def grade_folder(
-    folder: str | os.PathLike[str], exercise: str | None = None, *, seed: int | None = None, jobs: int = 1,
-    executor: Executor | None = None, unprotected: bool = False,
-) -> Iterator[Row]:  # fmt: skip
-    """One row for each submission in ``folder``, at any depth, in the order of their names; where it cannot be graded, the row says why.
-
-    ``exercise``: by name, of all files; None goes by the names of files and folders (:func:`exercise_by_name`). ``seed``: of the run; it
-    gives the same verdicts again, whatever the order, ``jobs`` (processes; from a script, guard it by ``__name__ == "__main__"``) or the
-    ``executor``, any of ``concurrent.futures`` or a Dask client's. Raises :class:`BadInput` for a folder that is missing or empty, and
-    where a protection is missing, unless ``unprotected``.
-    """
-    return graded_rows(submissions(folder, exercise), seed=seed, jobs=jobs, executor=executor, unprotected=unprotected)
-
-
 def graded_rows(
     found: list[Submission], *, seed: int | None = None, jobs: int = 1, executor: Executor | None = None, unprotected: bool = False
 ) -> Iterator[Row]:
-    """One row for each of these, as :func:`grade_folder` has them."""
+    """One row for each submission, in their order; where one cannot be graded, its row says why.
+
+    Raises :class:`BadInput` where a protection is missing, unless ``unprotected``.
+
+    Args:
+        found: What :func:`submissions` read.
+        seed: Of the run: it gives the same verdicts again, whatever the order, ``jobs`` or ``executor``.
+        jobs: How many processes; from a script, guard the call by ``__name__ == "__main__"``.
+        executor: Any of ``concurrent.futures``, or a Dask client's, in place of processes.
+        unprotected: Grade even where a protection is missing.
+    """
     run_seed = secrets.randbits(32) if seed is None else seed
     grade = partial(graded_row, run_seed=run_seed, unprotected=unprotected)
     if executor is not None:
@@ -62,9 +58,10 @@ def graded_rows(
 def submissions(
     folder: str | os.PathLike[str], exercise: str | None = None, without: str | os.PathLike[str] | None = None
 ) -> list[Submission]:
-    """The submissions of a folder, read, in the order of their names; raises :class:`BadInput` where there is none.
+    """The submissions of a folder, read, at any depth, in the order of their names; raises :class:`BadInput` where there is none.
 
-    ``without``: a file that is none of them, since it holds the grades.
+    ``exercise``: by name, of all files; None goes by the names of files and folders (:func:`exercise_by_name`). ``without``: a file that
+    is none of them, since it holds the grades.
     """
     asked = None if exercise is None else exercise_named(exercise).name
     top = Path(folder)

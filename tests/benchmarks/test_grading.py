@@ -9,9 +9,12 @@ from typing import Any
 
 from iosim import Attention, Machine, random_inputs
 from iosim.attention.kernels.flash2 import flash2
+from iosim.attention.kernels.masking import Mask
+from iosim.core.masks.grid import grid, index_rule
+from iosim.core.problem import Blocks
 from iosim.course.grading import records
 from iosim.course.grading.caps import UNBOUNDED
-from iosim.course.grading.job import kernel_job, mask_of, mask_tables
+from iosim.course.grading.job import kernel_job, tables_of
 from iosim.course.grading.recording import record
 from iosim.course.grading.replay import replay
 
@@ -21,8 +24,8 @@ Figure = Callable[[str, float, str], None]
 PROBLEM, BLOCK = Attention(n=256, d=32), 16
 SHAPES = dict.fromkeys("QKVO", (PROBLEM.n, PROBLEM.d)) | {"LSE": (PROBLEM.n, 1)}
 PARAMS: dict[str, Any] = {"Br": BLOCK, "Bc": BLOCK, "scale": PROBLEM.softmax_scale}
-JOB = kernel_job("flash2", SHAPES, PARAMS, mask_tables(PROBLEM, BLOCK, BLOCK))
-MASK, VALUES = mask_of(PROBLEM, BLOCK, BLOCK), random_inputs(PROBLEM)
+MASK, VALUES = Mask(grid(PROBLEM, Blocks(BLOCK, BLOCK)), index_rule(PROBLEM)), random_inputs(PROBLEM)
+JOB = kernel_job("flash2", SHAPES, PARAMS, tables_of(MASK))
 
 
 def test_written_down_and_replayed(turns: Turns, figure: Figure) -> None:

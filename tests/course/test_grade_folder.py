@@ -19,7 +19,7 @@ from iosim.core.errors import BadInput
 from iosim.course import folder, rows
 from iosim.course import graded as graded_module
 from iosim.course.catalogue import EXERCISES, exercise
-from iosim.course.folder import grade_folder, graded_rows, submissions
+from iosim.course.folder import graded_rows, submissions
 from iosim.course.graded import grade_source, graded
 from iosim.course.grading.caps import Caps
 from iosim.course.grading.records import LENGTH, RECORD
@@ -63,6 +63,10 @@ def worker() -> Iterator[Worker]:
 def _dismissed() -> Iterator[None]:
     yield
     rows.dismiss()
+
+
+def grade_folder(place: Path, exercise: str | None = None, **how: Any) -> Iterator[Row]:
+    return graded_rows(submissions(place, exercise), **how)
 
 
 def parts(verdict: Verdict) -> tuple[object, ...]:

@@ -14,13 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iosim.attention.kernels.masking import Mask
 from iosim.core.errors import IosimError
-from iosim.core.masks.grid import Grid
+from iosim.core.masks.grid import Grid, grid, index_rule
 from iosim.core.masks.runs import Runs
-from iosim.core.problem import Attention
+from iosim.core.problem import Attention, Blocks
 from iosim.course.grading import records as r
 from iosim.course.grading.caps import LEAST, UNBOUNDED, Caps
-from iosim.course.grading.job import kernel_job, mask_of, mask_tables
+from iosim.course.grading.job import kernel_job, tables_of
 from iosim.course.grading.recording import record
 from iosim.course.grading.replay import OF_ALL, Failed, Refused, caps_of, line_of, replay
 from iosim.course.grading.stream import HANDLES, LAYOUT, USES
@@ -45,8 +46,13 @@ def listing(m, X, Y, *, mask):
 """
 
 
+def mask_of(problem: Attention, br: int, bc: int) -> Mask:
+    """The visited tiles of a problem in Br x Bc, and the rule inside them."""
+    return Mask(grid(problem, Blocks(br, bc)), index_rule(problem))
+
+
 def job_and_stream() -> bytes:
-    return record(SOURCE, kernel_job("listing", {"X": (N, D), "Y": (N, D)}, {}, mask_tables(MASKED, B, B)))
+    return record(SOURCE, kernel_job("listing", {"X": (N, D), "Y": (N, D)}, {}, tables_of(mask_of(MASKED, B, B))))
 
 
 STREAM = job_and_stream()

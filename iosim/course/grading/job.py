@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from iosim.attention.kernels.masking import Mask
 from iosim.core.errors import BadInput
-from iosim.core.masks.grid import grid, index_rule
 from iosim.core.masks.runs import Table, complement
-from iosim.core.problem import Attention, Blocks
 from iosim.machine import Hbm
 
 Array = NDArray[np.generic]
@@ -48,15 +46,6 @@ class Job:
         """The job as the child reads it."""
         return json.dumps(asdict(self)).encode()
 
-    @classmethod
-    def from_json(cls, data: bytes) -> Job:
-        """The job that :meth:`to_json` wrote; ``data`` comes from the grader alone."""
-        given = json.loads(data)
-        for name in ("arrays", "calls"):
-            given[name] = tuple(tuple(item) for item in given[name])
-        given["args"] = tuple(given["args"])
-        return cls(**given)
-
 
 def kernel_job(
     function: str, arrays: Mapping[str, tuple[int, int]], params: Mapping[str, Number | str | bool], mask: Mapping[str, Any] | None = None
@@ -78,18 +67,6 @@ def argument(given: Array | Number) -> Any:
         raise BadInput(f"an argument of dtype {given.dtype} cannot be sent to a child; use plain numbers")
     plain = given.astype(given.dtype.newbyteorder("<"))
     return {"dtype": given.dtype.name, "shape": list(given.shape), "data": plain.tobytes().hex()}
-
-
-def mask_of(problem: Attention, Br: int, Bc: int) -> Mask:
-    """The mask that a kernel gets: the visited tiles of ``problem`` in Br x Bc, and what its causal or window rule says inside them."""
-    if problem.mask is not None or problem.dropout:
-        raise BadInput("a graded kernel has a block mask, causal or a window; element masks are HBM arrays, which it gets as such")
-    return Mask(grid(problem, Blocks(Br, Bc)), index_rule(problem))
-
-
-def mask_tables(problem: Attention, Br: int, Bc: int) -> dict[str, Any]:
-    """The tables of :func:`mask_of` for the job."""
-    return tables_of(mask_of(problem, Br, Bc))
 
 
 def tables_of(mask: Mask, arrays: Sequence[Hbm] = ()) -> dict[str, Any]:
