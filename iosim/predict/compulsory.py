@@ -39,15 +39,6 @@ def attending(problem: Attention) -> Attending:
     return Attending(problem.n * problem.nk, problem.n, problem.nk)
 
 
-def pairs(problem: Attention) -> int:
-    """How many pairs of one head attend.
-
-    >>> pairs(Attention(n=4, d=1, causal=True))
-    10
-    """
-    return attending(problem).pairs
-
-
 def compulsory(problem: Attention, who: Attending | None = None) -> int:
     """Words that one KV head and its group move forward whatever the algorithm and the SRAM: each row that is used, once, and O.
 

@@ -1,52 +1,18 @@
-"""From predicted bytes and FLOPs to predicted times: one bandwidth and one rate, fitted on few published cells and judged on the others."""
+"""What turns counted bytes and FLOPs into times: a throughput that is fitted on published cells, and a line through points."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import geometric_mean
 
 from iosim.core.errors import BadInput
-from iosim.study.published import Cell, cells
+from iosim.study.published import Cell
 
 Work = Callable[[Cell], float]
 
 UNFUSED = ("PyTorch Attention", "Megatron")
-
-
-@dataclass(frozen=True, slots=True)
-class Residual:
-    """A published time and the ``predicted`` one, in milliseconds."""
-
-    cell: Cell
-    predicted: float
-
-    @property
-    def ratio(self) -> float:
-        """Predicted over published time."""
-        return self.predicted / self.cell.value
-
-
-@dataclass(frozen=True, slots=True)
-class Residuals:
-    """How predictions of many cells came out."""
-
-    rows: tuple[Residual, ...]
-
-    def __iter__(self) -> Iterator[Residual]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def worst(self) -> Residual:
-        """The one whose ratio is furthest from 1."""
-        return max(self.rows, key=lambda residual: abs(residual.ratio - 1))
-
-    def within(self, tolerance: float) -> int:
-        """How many ratios lie in [1 - ``tolerance``, 1 + ``tolerance``]."""
-        return sum(abs(residual.ratio - 1) <= tolerance for residual in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,56 +28,19 @@ class Line:
         return self.slope * x + self.intercept
 
 
-def bandwidth_cells() -> list[Cell]:
-    """The five cells that fix the bandwidth: PyTorch and Megatron in Table 18 (forward, no dropout, no mask), N >= 1024.
+def throughput(measured: Sequence[Cell], work: Work) -> float:
+    """Bytes or FLOPs a second: the geometric mean of the ``work`` of each cell (of all heads) over its published time.
 
-    >>> [(cell.method, cell.n) for cell in bandwidth_cells()][-1]
-    ('Megatron', 2048)
-    """
-    return [cell for cell in cells(18) if cell.method in UNFUSED and 1024 <= cell.n <= 4096]
+    Bytes give the bandwidth of attention whose time is that of its HBM traffic. FLOPs give the rate of a kernel on the grid of the
+    measured cells: FlashAttention's first release runs one thread block a head, and the 128 heads of Tables 9 to 21 fill 0.593 of two
+    waves on 108 multiprocessors. Raises :class:`BadInput` for no cells, cells that are no times, and work that is not finite and > 0.
 
-
-def rate_cells() -> list[Cell]:
-    """The five cells that fix the rate: FlashAttention in Table 18 (forward, no dropout, no mask), N >= 4096.
-
-    >>> [cell.n for cell in rate_cells()]
-    [4096, 8192, 16384, 32768, 65536]
-    """
-    return [cell for cell in cells(18, method="FlashAttention") if cell.n >= 4096]
-
-
-def fit_bandwidth(measured: Sequence[Cell], moved: Work) -> float:
-    """Bytes a second: the geometric mean of what each cell's prediction ``moved`` (bytes of all heads) over its published time.
-
-    For attention whose time is that of its HBM traffic. Raises :class:`BadInput` for no cells, cells that are no times, and
-    predictions that are not finite and > 0.
-
-    >>> round(fit_bandwidth(bandwidth_cells(), lambda cell: (4 * cell.n**2 + 4 * cell.n * 64) * 2 * 128) / 1e12, 4)
-    0.9717
-    """
-    return _throughput(measured, moved)
-
-
-def fit_rate(measured: Sequence[Cell], flops: Work) -> float:
-    """FLOPs a second that a kernel sustains: the geometric mean of ``flops`` (of all heads) over published time.
-
-    It holds for the grid of the measured cells only: FlashAttention's first release runs one thread block a head, and the 128 heads
-    of Tables 9 to 21 fill 0.593 of two waves on 108 multiprocessors. Raises like :func:`fit_bandwidth`.
-
-    >>> round(fit_rate(rate_cells(), lambda cell: 4 * cell.n**2 * 64 * 128) / 1e12, 1)
+    >>> from iosim.study.published import cells
+    >>> flash = [cell for cell in cells(18, method="FlashAttention") if cell.n >= 4096]
+    >>> round(throughput(flash, lambda cell: 4 * cell.n**2 * 64 * 128) / 1e12, 1)
     65.5
     """
-    return _throughput(measured, flops)
-
-
-def residuals(measured: Sequence[Cell], predicted: Work) -> Residuals:
-    """Published beside ``predicted`` times (milliseconds) of cells; raises like :func:`fit_bandwidth`.
-
-    >>> found = residuals(rate_cells(), lambda cell: 4 * cell.n**2 * 64 * 128 / 65.5e9)
-    >>> found.within(0.005), round(found.worst.ratio, 4)
-    (5, 0.9968)
-    """
-    return Residuals(tuple(Residual(cell, _positive(cell, predicted)) for cell in _times(measured)))
+    return geometric_mean([_positive(cell, work) / (cell.value / 1e3) for cell in _times(measured)])
 
 
 def line_fit(x: Sequence[float], y: Sequence[float]) -> Line:
@@ -129,11 +58,6 @@ def line_fit(x: Sequence[float], y: Sequence[float]) -> Line:
     slope = math.fsum((a - middle_x) * (b - middle_y) for a, b in zip(x, y, strict=True)) / spread
     intercept = middle_y - slope * middle_x
     return Line(slope, intercept, tuple(b - (slope * a + intercept) for a, b in zip(x, y, strict=True)))
-
-
-def _throughput(measured: Sequence[Cell], work: Work) -> float:
-    logs = [math.log(_positive(cell, work) / (cell.value / 1e3)) for cell in _times(measured)]
-    return math.exp(math.fsum(logs) / len(logs))
 
 
 def _times(measured: Sequence[Cell]) -> Sequence[Cell]:

@@ -135,15 +135,6 @@ def named(found: RegimeMap, ends: Sequence[float]) -> list[tuple[float, str, str
     return [(end, who.name + (" (dashed)" if dashed(who) else ""), style(who.kernel).colour) for end, who in fitting]
 
 
-def short(name: str) -> str:
-    """The kernel of the other pass, forward.
-
-    >>> short("flash2-backward")
-    'flash2'
-    """
-    return name.replace("-backward", "")
-
-
 def curve(axes: Axes, one: Steps, rival: Rival, places: Ints, per: NDArray[np.float64] | None = None) -> float:
     """Draw a rival, in its own words or ``per`` the bound at each M, marked at powers of four, and return its last number; 0 for none."""
     at = corners(one, places)

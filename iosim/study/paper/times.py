@@ -8,7 +8,7 @@ from functools import cache
 from iosim.core.errors import BadInput
 from iosim.core.hardware import DEVICES, device
 from iosim.predict.roofline import occupancy
-from iosim.study.calibration import UNFUSED, fit_bandwidth, fit_rate
+from iosim.study.calibration import UNFUSED, throughput
 from iosim.study.paper.counting import CREATED, IDEAL, Options, Work, asked_of, count
 from iosim.study.paper.data import Data
 from iosim.study.published import Cell, Setup
@@ -65,12 +65,12 @@ def work_of(setup: Setup, cell: Cell) -> Work:
 
 
 def fixes_bandwidth(cell: Cell) -> bool:
-    """Whether it is one of the cells that :func:`iosim.study.calibration.bandwidth_cells` names."""
+    """Whether the bandwidth is fitted on it: PyTorch and Megatron in Table 18 (forward, no dropout, no mask), N = 1024 to 4096."""
     return cell.table == FITTED_ON and cell.method in UNFUSED and cell.n in UNFUSED_RANGE
 
 
 def fixes_rate(cell: Cell) -> bool:
-    """Whether it is one of the cells that :func:`iosim.study.calibration.rate_cells` names."""
+    """Whether the rate is fitted on it: FlashAttention in Table 18 (forward, no dropout, no mask), N >= 4096."""
     return cell.table == FITTED_ON and cell.method == FLASH and cell.n >= FLASH_FROM
 
 
@@ -88,8 +88,8 @@ def fit(data: Data) -> Times:
         raise BadInput(
             f"times need Table {FITTED_ON}: {' and '.join(UNFUSED)} at N = 1024 to 4096 and {FLASH} from N = 4096 on; the data lacks them"
         )
-    bandwidth = fit_bandwidth(slow, lambda cell: work_of(setups[cell], cell).bytes)
-    fitted = fit_rate(fast, lambda cell: work_of(setups[cell], cell).flops)
+    bandwidth = throughput(slow, lambda cell: work_of(setups[cell], cell).bytes)
+    fitted = throughput(fast, lambda cell: work_of(setups[cell], cell).flops)
     return Times(bandwidth, fitted / filled(setups[fast[0]]), fitted)
 
 

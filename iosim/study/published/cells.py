@@ -58,21 +58,16 @@ def _shipped() -> tuple[Measured[Cell], ...]:
 
 
 def table(number: int) -> Measured[Cell]:
-    """One table of the paper with its source and setup; raises :class:`BadInput` for a number that is not there."""
+    """One table of the paper with its source and setup; raises :class:`BadInput` for a number that is not there.
+
+    >>> [cell.value for cell in table(7) if cell.pass_ == "fwd+bwd" and cell.n == 512]
+    [2.95, 2.81]
+    """
     for found in tables():
         kept = tuple(cell for cell in found if cell.table == number)
         if kept:
             return Measured(found.name, found.source, found.read, kept, found.setup, found.error)
     raise BadInput(f"there is no table {number!r} here; there are 7 and 9 to 21")
-
-
-def table7() -> Measured[Cell]:
-    """Table 7: FlashAttention beside Apex FMHA, 1024 heads of N <= 512.
-
-    >>> [cell.value for cell in table7() if cell.pass_ == "fwd+bwd" and cell.n == 512]
-    [2.95, 2.81]
-    """
-    return table(7)
 
 
 def cells(table: int | None = None, *, method: str | None = None, pass_: Pass | None = None, path: Given = None) -> list[Cell]:

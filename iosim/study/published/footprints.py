@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 ONE_BLOCK = 256  # up to this N the released kernel has one key block and needs no accumulator in HBM
@@ -28,7 +27,7 @@ def pytorch_live(n: int, d: int = 64, instances: int = 128) -> list[Tensor]:
     The counts are those that Table 21 requires. Four and eight of the tensors are those of Algorithms 0 and 3; what the ninth and
     the tenth N x d tensor are is not known.
 
-    >>> mebibytes(pytorch_live(4096))
+    >>> sum(tensor.bytes for tensor in pytorch_live(4096)) / 2**20
     17024.0
     """
     square, tall = instances * n * n, instances * n * d
@@ -41,18 +40,13 @@ def flash_live(n: int, d: int = 64, instances: int = 128) -> list[Tensor]:
 
     The accumulator, of O and then of dQ, is float32 and exists only where there is more than one key block.
 
-    >>> mebibytes(flash_live(4096)), mebibytes(flash_live(128))
-    (836.0, 22.125)
+    >>> [sum(tensor.bytes for tensor in flash_live(n)) / 2**20 for n in (4096, 128)]
+    [836.0, 22.125]
     """
     tall = instances * n * d
     halves = _each("Q K V O dO dQ dK dV Q_unpadded K_unpadded V_unpadded", tall, 2)
     accumulator = [Tensor("O_tmp or dQ_tmp", tall, 4)] if n > ONE_BLOCK else []
     return [*halves, *accumulator, *_each("LSE D", instances * n, 4)]
-
-
-def mebibytes(tensors: Iterable[Tensor]) -> float:
-    """The tensors together, in MiB (2^20 bytes)."""
-    return sum(tensor.bytes for tensor in tensors) / 2**20
 
 
 def _each(names: str, elements: int, itemsize: int) -> list[Tensor]:
