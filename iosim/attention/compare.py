@@ -9,10 +9,11 @@ from iosim.attention.catalogue import FORWARD, KERNELS, Named, kernel
 from iosim.attention.plan import BlockChoice, Given, make_plan
 from iosim.attention.report import Report
 from iosim.attention.run import report
+from iosim.core.described import described
 from iosim.core.errors import BadInput, SramOverflow
 from iosim.core.options import Value
 from iosim.core.problem import Attention
-from iosim.core.tables import Cell, described, html, table
+from iosim.core.tables import Cell, html, table
 from iosim.core.units import Capacity
 
 

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from iosim.attention.plan import Plan
 from iosim.core.counts import Counts, Flops, Traffic
+from iosim.core.described import described
 from iosim.core.problem import Attention, Blocks
-from iosim.core.tables import Cell, described, html, spell, table
+from iosim.core.tables import Cell, html, spell, table
 from iosim.core.units import Capacity
 from iosim.predict import Moved
 

@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from iosim import FORWARD, Attention, Blocks, Capacity, Report, capacity, regime_map, simulate, sweep
 from iosim.attention.sweep import Record
-from iosim.core.tables import described, words
+from iosim.core.described import described
+from iosim.core.tables import words
 from iosim.predict import predict
 from iosim.predict.regimes import floors
 from iosim.show.plots import Figure, bars, bounds, curves, tile_map

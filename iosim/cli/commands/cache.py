@@ -17,7 +17,8 @@ from iosim.cli.output import Answer, deliver, width
 from iosim.cli.plans import check_variants, plan_of, problem_of
 from iosim.cli.progress import steps
 from iosim.cli.wrapping import wrapped
-from iosim.core.tables import Cell, described, table
+from iosim.core.described import described
+from iosim.core.tables import Cell, table
 from iosim.core.units import Capacity
 from iosim.study.cache import ORDERS, CacheReplay, Order, replay_plan, require_reach
 

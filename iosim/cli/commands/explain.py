@@ -19,8 +19,9 @@ from iosim.cli.pages import checked, symbolic
 from iosim.cli.pages.occupants import Resident, at_the_peak, listed
 from iosim.cli.plans import check_variants, plan_of, problem_of
 from iosim.cli.wrapping import wrapped
+from iosim.core.described import described
 from iosim.core.errors import BadInput
-from iosim.core.tables import Cell, described, table
+from iosim.core.tables import Cell, table
 
 NARROWEST = 32  # columns for a reason beside its term
 

@@ -18,9 +18,10 @@ from iosim.cli.pages.occupants import at_the_peak, listed
 from iosim.cli.pages.tiles_best import Accountings
 from iosim.cli.pages.tiles_tries import Try, tried
 from iosim.cli.plans import check_variants, problem_of
+from iosim.core.described import described
 from iosim.core.errors import BadInput
 from iosim.core.problem import Attention
-from iosim.core.tables import Cell, described, table
+from iosim.core.tables import Cell, table
 from iosim.core.units import Capacity
 from iosim.predict.formulas import FORMULAS
 

@@ -8,9 +8,10 @@ from itertools import groupby
 from iosim.cli.pages.bounds_counted import Counted
 from iosim.cli.pages.bounds_records import pairs
 from iosim.cli.wrapping import TIE, wrapped
+from iosim.core.described import described
 from iosim.core.dtypes import accumulator, itemsize
 from iosim.core.hardware import DEVICES
-from iosim.core.tables import Cell, described, table, words
+from iosim.core.tables import Cell, table, words
 from iosim.core.units import Capacity
 from iosim.predict.bounds import BACKWARD_GROWTH
 from iosim.predict.over_m import Win

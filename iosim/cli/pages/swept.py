@@ -7,8 +7,8 @@ from typing import Literal
 
 from iosim.attention.declaration import Kernel
 from iosim.attention.sweep import Record, least
+from iosim.core.described import described
 from iosim.core.problem import Attention
-from iosim.core.tables import described
 from iosim.core.units import Capacity
 
 Axis = Literal["n", "sram"]

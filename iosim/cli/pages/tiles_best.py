@@ -14,9 +14,10 @@ from iosim.cli.options import Given
 from iosim.cli.output import Record
 from iosim.cli.pages.tiles_tries import Try, tried
 from iosim.cli.plans import plan_of
+from iosim.core.described import described
 from iosim.core.errors import BadInput
 from iosim.core.problem import Attention, Blocks
-from iosim.core.tables import Cell, described, table
+from iosim.core.tables import Cell, table
 from iosim.core.units import Capacity
 from iosim.predict.blocks.frontier_search import Sides, allowed
 from iosim.predict.blocks.planes import plane

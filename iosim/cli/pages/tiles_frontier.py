@@ -13,10 +13,11 @@ from iosim.cli.options import Given
 from iosim.cli.output import Record
 from iosim.cli.pages.tiles_best import NAMES, NARROW, Accountings, percent, roomy, sizes_of
 from iosim.cli.wrapping import wrapped
+from iosim.core.described import described
 from iosim.core.errors import BadInput
 from iosim.core.options import SOFTMAX, Options
 from iosim.core.problem import Attention
-from iosim.core.tables import Cell, described, table
+from iosim.core.tables import Cell, table
 from iosim.core.units import Capacity
 from iosim.predict import Accounting, Frontier
 from iosim.predict.blocks.frontier_search import Sides

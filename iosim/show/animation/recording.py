@@ -10,8 +10,8 @@ import numpy as np
 from iosim.attention.inputs import random_inputs
 from iosim.attention.plan import Plan
 from iosim.core import dtypes
+from iosim.core.described import described
 from iosim.core.events import Event
-from iosim.core.tables import described
 from iosim.machine import Block, Hbm, Machine
 from iosim.show.animation.limits import measure, sample_of
 from iosim.show.animation.listing import Listing

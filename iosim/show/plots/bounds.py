@@ -14,9 +14,10 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, NullL
 from matplotlib.transforms import Bbox, IdentityTransform, blended_transform_factory
 from numpy.typing import NDArray
 
+from iosim.core.described import described
 from iosim.core.errors import BadInput
 from iosim.core.problem import Attention
-from iosim.core.tables import described, words
+from iosim.core.tables import words
 from iosim.core.units import Capacity
 from iosim.predict.over_m import FAR, Steps, leaders
 from iosim.predict.regimes import Regime, floors, regimes, theta_words

@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from iosim.attention.report import Report
+from iosim.core.described import described
 from iosim.core.errors import BadInput
-from iosim.core.tables import described, words
+from iosim.core.tables import words
 from iosim.show.plots.figures import GRID, INK, QUIET, bare, style
 
 MOVES = ("load", "store", "init")

@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from iosim.attention.report import Report
+from iosim.core.described import described
 from iosim.core.errors import BadInput
 from iosim.core.hardware import Device
-from iosim.core.tables import described, spell, words
+from iosim.core.tables import spell, words
 from iosim.predict.roofline import Time
 from iosim.show.plots.figures import GRID, INK, QUIET, bare, style
 from iosim.show.plots.labels import Label, place

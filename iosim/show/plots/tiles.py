@@ -19,9 +19,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from numpy.typing import NDArray
 
 from iosim.attention.report import Report
+from iosim.core.described import described
 from iosim.core.errors import BadInput
 from iosim.core.problem import Blocks
-from iosim.core.tables import described, words
+from iosim.core.tables import words
 from iosim.predict import choose_blocks
 from iosim.predict.blocks.planes import Plane, plane
 from iosim.predict.blocks.rules import Rule
