@@ -9,7 +9,7 @@ import click
 
 from iosim.attention.report import Report
 from iosim.cli.files import whole_file
-from iosim.cli.pages.swept import Curve
+from iosim.cli.pages.curve_points import Curve
 
 if TYPE_CHECKING:
     from iosim.show.plots import Figure

@@ -11,9 +11,9 @@ import pytest
 
 from iosim import FORWARD, KERNELS, Attention, capacity, sweep
 from iosim.attention.sweep import Record, least
-from iosim.cli.pages.chart import shown
-from iosim.cli.pages.findings import sentences, where
-from iosim.cli.pages.swept import Curve
+from iosim.cli.pages.curve_findings import sentences, where
+from iosim.cli.pages.curve_points import Curve
+from iosim.cli.pages.curve_text import shown
 from iosim.cli.reading import lengths, sizes
 from iosim.core.errors import BadInput
 

@@ -26,7 +26,7 @@ from iosim.predict.blocks.planes import Plane, plane
 from iosim.show import plots
 from iosim.show.plots.figures import INK
 from iosim.show.plots.labels import MARGIN, Boxes, tries
-from iosim.show.plots.tiles import Cells, boundary, edges, heights, levels, short
+from iosim.show.plots.tile_map import Cells, boundary, edges, heights, levels, short
 from iosim.testing import random_case
 
 PLAIN = Options()

@@ -29,7 +29,7 @@ from iosim.core.masks.patterns import random
 from iosim.show.animation import from_trace, limits
 from iosim.show.animation.recording import Recording, record
 from iosim.show.animation.steps import KINDS
-from iosim.show.animation.traced import AGAIN, SMALLER, Reader, read_trace
+from iosim.show.animation.trace_file import AGAIN, SMALLER, Reader, read_trace
 from iosim_reference import read_jsonl, replay
 
 SMALL = Attention(n=10, nk=14, d=3, dv=2, causal=True)

@@ -12,8 +12,8 @@ from iosim.attention.sweep import Point, count_point
 from iosim.cli.drawing import curves
 from iosim.cli.options import VARIANTS, Command, Given, takes
 from iosim.cli.output import Answer, deliver, width
-from iosim.cli.pages.chart import shown
-from iosim.cli.pages.swept import Axis, Curve
+from iosim.cli.pages.curve_points import Axis, Curve
+from iosim.cli.pages.curve_text import shown
 from iosim.cli.plans import check_variants, masked, own_variants, plan_of, problem_of
 from iosim.cli.progress import steps
 from iosim.core.errors import BadInput

@@ -15,8 +15,8 @@ from iosim.attention.run import closed_form, report
 from iosim.cli.commands.run import what_differs
 from iosim.cli.options import RULES, SIZES, VARIANTS, Command, Given, kernel_argument, takes
 from iosim.cli.output import Answer, Record, deliver, width
-from iosim.cli.pages import checked, symbolic
-from iosim.cli.pages.occupants import Resident, at_the_peak, listed
+from iosim.cli.pages import explain_check, explain_symbolic
+from iosim.cli.pages.residents import Resident, at_the_peak, listed
 from iosim.cli.plans import check_variants, plan_of, problem_of
 from iosim.cli.wrapping import wrapped
 from iosim.core.described import described
@@ -28,9 +28,9 @@ NARROWEST = 32  # columns for a reason beside its term
 
 @click.command("explain", cls=Command)
 @kernel_argument
-@checked.check_option
-@checked.of_option
-@symbolic.option
+@explain_check.check_option
+@explain_check.of_option
+@explain_symbolic.option
 @takes(*SIZES, *RULES, "sram", "blocks", "overflow", *VARIANTS, "json", "csv")
 def command(kernel: Kernel, check: str | None, of: str | None, open_sizes: bool, **given: Unpack[Given]) -> None:
     """Take the words that KERNEL moves apart, term by term.
@@ -47,9 +47,9 @@ def command(kernel: Kernel, check: str | None, of: str | None, open_sizes: bool,
     """
     check_variants(given, [kernel])
     if open_sizes:
-        return deliver(given, symbolic.answer(kernel, given))
+        return deliver(given, explain_symbolic.answer(kernel, given))
     if check is not None:
-        return deliver(given, checked.answer(kernel, check, of, given))
+        return deliver(given, explain_check.answer(kernel, check, of, given))
     if of is not None:
         raise BadInput("--of says what --check compares a formula with; give --check too")
     made = report(plan_of(kernel, given, problem_of(given)), execute=False, replay=False)

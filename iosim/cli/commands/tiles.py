@@ -14,7 +14,7 @@ from iosim.cli.commands.run import what_differs
 from iosim.cli.options import RULES, SIZES, VARIANTS, Command, Given, takes
 from iosim.cli.output import Answer, Record, deliver, width
 from iosim.cli.pages import tiles_best, tiles_frontier, tiles_mapper
-from iosim.cli.pages.occupants import at_the_peak, listed
+from iosim.cli.pages.residents import at_the_peak, listed
 from iosim.cli.pages.tiles_best import Accountings
 from iosim.cli.pages.tiles_tries import Try, tried
 from iosim.cli.plans import check_variants, problem_of

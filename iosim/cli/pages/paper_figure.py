@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iosim.cli.pages.beside import commands, counted, digits, fits, measured, numbers, passes, sentence, theirs
+from iosim.cli.pages.paper_numbers import commands, counted, digits, fits, measured, numbers, passes, sentence, theirs
 from iosim.cli.wrapping import wrapped
 from iosim.core.tables import Cell, table
 from iosim.study.paper import Compared, Figure2, Finding

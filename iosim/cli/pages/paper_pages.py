@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from iosim.cli.pages.beside import LEGEND, MARKS, commands, counted, fits, headed, measured, summary, theirs
+from iosim.cli.pages.paper_numbers import LEGEND, MARKS, commands, counted, fits, headed, measured, summary, theirs
 from iosim.cli.wrapping import wrapped
 from iosim.core.tables import Cell, table
 from iosim.study.paper import Compared, Data, Finding, Times

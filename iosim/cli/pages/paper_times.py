@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from iosim.cli.pages.beside import LEGEND, MARKS, commands, counted, digits, fits, headed, measured, theirs
+from iosim.cli.pages.paper_numbers import LEGEND, MARKS, commands, counted, digits, fits, headed, measured, theirs
 from iosim.cli.wrapping import wrapped
 from iosim.core.errors import BadInput
 from iosim.core.tables import Cell, table

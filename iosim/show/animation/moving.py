@@ -19,7 +19,7 @@ from iosim.show.animation.limits import measure
 from iosim.show.animation.page import page
 from iosim.show.animation.recording import Recording, record
 from iosim.show.animation.steps import steps_of
-from iosim.show.animation.traced import named, read_trace
+from iosim.show.animation.trace_file import named, read_trace
 
 HEIGHT = {1: 860, 2: 1500}  # pixels of the frame in a notebook, by the number of runs, where no run has more than FEW arrays
 MORE = {1: 60, 2: 100}  # pixels for each array beyond: its row of tiles, of counts and of numbers
@@ -124,8 +124,8 @@ def roomy(plans: Sequence[Plan]) -> int:
 def from_trace(path: str | Path, sram: Capacity | int | str | None = None) -> MovingPicture:
     """The picture of a trace in a file, without listing and numbers, which a trace does not hold; M is its peak where not given.
 
-    ``sram`` as for :func:`iosim.simulate`. Raises :class:`BadInput` for what :func:`~iosim.show.animation.traced.read_trace` refuses, and
-    for an M in another unit than the trace's.
+    ``sram`` as for :func:`iosim.simulate`. Raises :class:`BadInput` for what :func:`~iosim.show.animation.trace_file.read_trace` refuses,
+    and for an M in another unit than the trace's.
     """
     if not isinstance(path, str | Path):
         raise BadInput(f"a trace is given by the path of its file, a text or a Path, not {' '.join(repr(path).split()):.40}")

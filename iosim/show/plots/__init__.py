@@ -9,9 +9,9 @@ try:
     from iosim.show.plots.bounds import bounds
     from iosim.show.plots.curves import curves
     from iosim.show.plots.figures import write
-    from iosim.show.plots.occupied import timeline
-    from iosim.show.plots.roof import roofline
-    from iosim.show.plots.tiles import tile_map
+    from iosim.show.plots.roofline import roofline
+    from iosim.show.plots.tile_map import tile_map
+    from iosim.show.plots.timeline import timeline
 except Exception as error:  # what is broken is as good as absent
     raise MissingExtra(f"figures need matplotlib, which does not load here ({error}); pip install matplotlib") from error
 

@@ -13,7 +13,7 @@ from iosim.study.published.figures import (
     softmax_accesses,
 )
 from iosim.study.published.footprints import Tensor, flash_live, pytorch_live
-from iosim.study.published.mapped import Mapped, MapperPoint, mapper_frontier
+from iosim.study.published.mapper_frontier import Mapped, MapperPoint, mapper_frontier
 from iosim.study.published.notes import Note, notes
 
 __all__ = [

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from iosim.attention.sweep import least_of
-from iosim.cli.pages.findings import sentences, where
-from iosim.cli.pages.swept import Curve
+from iosim.cli.pages.curve_findings import sentences, where
+from iosim.cli.pages.curve_points import Curve
 from iosim.cli.wrapping import wrapped
 from iosim.core.tables import table, words
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from iosim.cli.pages.swept import Curve
+from iosim.cli.pages.curve_points import Curve
 from iosim.cli.wrapping import TIE
 
 

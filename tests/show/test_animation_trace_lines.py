@@ -8,9 +8,9 @@ from iosim import BadInput, trace
 from iosim.attention.catalogue import KERNELS
 from iosim.core.events import Box, Event, Kind
 from iosim.core.problem import Attention
-from iosim.show.animation import followed, limits
-from iosim.show.animation.claims import event_of, printable, unique
-from iosim.show.animation.followed import Followed
+from iosim.show.animation import limits, trace_state
+from iosim.show.animation.event_fields import event_of, printable, unique
+from iosim.show.animation.trace_state import TraceState
 
 LOAD: dict[str, object] = {
     "kind": "load", "name": "Q", "box": [[0, 4], [0, 3]], "words": 12, "itemsize": 4, "times": 1, "sram": 12,
@@ -88,7 +88,7 @@ class Story:
     """A run told event by event, which keeps count of what SRAM holds."""
 
     def __init__(self) -> None:
-        self.run, self.sram, self.marks = Followed(), 0, [0]
+        self.run, self.sram, self.marks = TraceState(), 0, [0]
         self.tell("input", "K", (6, 2))
         self.tell("output", "O", (6, 2))
 
@@ -176,7 +176,7 @@ def test_what_moves_again_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch
         story.tell("load", "O", (1, 3), WIDE)
         story.end()
     assert story.run.looked == 8 + 4
-    monkeypatch.setattr(followed, "MOST_LOOKED", 15)
+    monkeypatch.setattr(trace_state, "MOST_LOOKED", 15)
     story.tell("load", "O", (0, 4), WIDE)
     with pytest.raises(BadInput, match=r"^moves one more region than arrays are cut into: 20 words in all, the limit is 15$"):
         story.tell("store", "O", (2, 6), WIDE)
@@ -184,10 +184,10 @@ def test_what_moves_again_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_kernels_cut_arrays_in_few_ways(kernel: str) -> None:
-    events, run = trace(kernel, Attention(n=12, d=4, causal=True, heads=3, kv_heads=1), sram=2**20, blocks=(1, 1)), Followed()
+    events, run = trace(kernel, Attention(n=12, d=4, causal=True, heads=3, kv_heads=1), sram=2**20, blocks=(1, 1)), TraceState()
     for event in events:
         run.follow(event)
     held = sum(event.words for event in events if event.kind in ("input", "output", "scratch"))
     assert run.looked <= 16 * held
-    assert 16 * limits.MOST_WORDS < followed.MOST_LOOKED
+    assert 16 * limits.MOST_WORDS < trace_state.MOST_LOOKED
     assert run.missing() == ""

@@ -27,7 +27,7 @@ class Declared:
     holds: NDArray[np.bool_]
 
 
-class Followed:
+class TraceState:
     """The state of a run, event by event. SRAM is held in words and in bytes: a trace counts in one of them, and does not say in which."""
 
     def __init__(self) -> None:

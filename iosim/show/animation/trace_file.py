@@ -14,9 +14,9 @@ from iosim.core.errors import BadInput
 from iosim.core.events import Event
 from iosim.core.units import Unit
 from iosim.show.animation import limits
-from iosim.show.animation.claims import event_of, printable, unique
-from iosim.show.animation.followed import Followed, open_tiles
+from iosim.show.animation.event_fields import event_of, printable, unique
 from iosim.show.animation.steps import DECLARED
+from iosim.show.animation.trace_state import TraceState, open_tiles
 
 REMEDY = "write one with: iosim trace KERNEL --out FILE"
 AGAIN = "write it again with: iosim trace KERNEL --out FILE"
@@ -83,7 +83,7 @@ class Reader:
 
     def __init__(self, path: str, file: BufferedReader) -> None:
         self.path, self.file = named(path), file
-        self.seal, self.run = Seal(), Followed()
+        self.seal, self.run = Seal(), TraceState()
         self.number = self.words = self.arrays = self.shown = 0
         self.before: dict[str, object] = {}
 
