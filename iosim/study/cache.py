@@ -99,7 +99,7 @@ def replay_plan(plan: Plan, order: Order = "listing", ways: int = 8) -> CacheRep
     spans = sum(found.counted.values())
     if spans > MOST_SPANS:
         raise BadInput(
-            f"this touches {spans:,} rows of regions one by one, in about {_seconds(spans * _SPAN)}; "
+            f"a replay of {spans:,} rows of regions takes about {_seconds(spans * _SPAN)}; "
             f"ask for at most {MOST_SPANS:,}, in larger blocks or of smaller N"
         )
     return CacheReplay(plan, order, whole("ways", ways), found, found.lru())
@@ -110,7 +110,7 @@ def require_reach(replays: Sequence[CacheReplay], sizes: Sequence[int]) -> None:
     lookups = sum(replay.touches.lookups(size, replay.ways) for replay in replays for size in sizes if size >= replay.ways)
     if lookups > MOST_LOOKUPS:
         raise BadInput(
-            f"caches in sets would be looked into {lookups:,} times, in about {_seconds(lookups * _LOOKUP)}; "
+            f"set-associative caches need {lookups:,} lookups, which take about {_seconds(lookups * _LOOKUP)}; "
             f"ask for at most {MOST_LOOKUPS:,}, in larger blocks, of smaller N, or for fewer or larger sizes"
         )
 

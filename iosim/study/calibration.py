@@ -54,7 +54,7 @@ def line_fit(x: Sequence[float], y: Sequence[float]) -> Line:
     middle_x, middle_y = math.fsum(x) / len(x), math.fsum(y) / len(y)
     spread = math.fsum((a - middle_x) * (a - middle_x) for a in x)
     if not 0 < spread < math.inf:
-        raise BadInput(f"a line needs two different x, of a size that can be squared; got x from {min(x):g} to {max(x):g}")
+        raise BadInput(f"a line needs two different x whose squares fit in a float; got x from {min(x):g} to {max(x):g}")
     slope = math.fsum((a - middle_x) * (b - middle_y) for a, b in zip(x, y, strict=True)) / spread
     intercept = middle_y - slope * middle_x
     return Line(slope, intercept, tuple(b - (slope * a + intercept) for a, b in zip(x, y, strict=True)))

@@ -99,7 +99,8 @@ def test_all_caches_together_are_estimated_before_one_is_replayed(
     assert main(f"{LINE} --sizes 136,272".split()) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert f"looked into {lookups:,} times, in about 0 s; ask for at most {lookups - 1:,}, in larger blocks" in err
+    assert f"{lookups:,} lookups" in err
+    assert f"at most {lookups - 1:,}, in larger blocks" in err
 
 
 def test_caches_of_a_tiny_run_have_a_set_each(answer: Callable[[str], str]) -> None:

@@ -303,9 +303,9 @@ def test_many_turns_of_few_sets_are_followed_quickly_or_refused(monkeypatch: pyt
     found.set_associative(40)
     assert time.process_time() - started < 2
     monkeypatch.setattr("iosim.study.cache.MOST_LOOKUPS", 187_135)
-    with pytest.raises(BadInput, match=r"^caches in sets would be looked into 187,136 times, in about 0 s; ask for at most 187,135,"):
+    with pytest.raises(BadInput, match=r"187,136 lookups.* about 0 s; .* at most 187,135,"):
         found.set_associative(40)
-    with pytest.raises(BadInput, match="would be looked into 374,272 times"):
+    with pytest.raises(BadInput, match="374,272 lookups"):
         require_reach([found, found], [40])
 
 
@@ -313,7 +313,7 @@ def test_what_takes_too_long_or_makes_no_sense_is_refused(monkeypatch: pytest.Mo
     with pytest.raises(BadInput, match="262,144 tiles takes minutes; ask for at most 20,000"):
         replay_cache("flash2", Attention(n=4096, d=4), blocks=(8, 8))
     monkeypatch.setattr("iosim.study.cache.MOST_SPANS", 100)
-    with pytest.raises(BadInput, match="this touches 2,128 rows of regions one by one, in about 0 s; ask for at most 100"):
+    with pytest.raises(BadInput, match=r"2,128 rows .* about 0 s; .* at most 100"):
         replay_cache("standard", Attention(n=64, d=4), sram=10**7, blocks=(8, 8))
     monkeypatch.setattr("iosim.study.cache.MOST_TILES", 15)
     with pytest.raises(BadInput, match="16 tiles takes minutes; ask for at most 15"):  # four query heads share K and V

@@ -443,9 +443,9 @@ def test_twice_the_bytes_in_the_same_time_are_twice_the_bandwidth(tmp_path: Path
 def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"times need Table 18: PyTorch Attention and Megatron at N = 1024 to 4096"):
         paper.findings(own_tables(tmp_path, "18,fwd,0,0,Reformer,ms,4.0,"))
-    with pytest.raises(BadInput, match=r"how many multiprocessors 'Z80' has is not known; known: A100, t4"):
+    with pytest.raises(BadInput, match=r"multiprocessors .*'Z80'.*; known: A100, t4"):
         paper.findings(own_tables(tmp_path, "18,fwd,0,0,Megatron,ms,4.0,5", "18,fwd,0,0,FlashAttention,ms,4.0,5", setup='device = "Z80"'))
-    with pytest.raises(BadInput, match="the tensors that live are known for float16"):
+    with pytest.raises(BadInput, match=r"float16 .* float32"):
         memory.kept(Setup(64, 1, 1, "float32", 0.1, "none", "A100"), cells(21)[0])
     with pytest.raises(BadInput, match=f"at most N = {LONGEST:,}"):
         count(Asked("flash", "fwd", LONGEST + 1, 64, 1, 1, "float16"))

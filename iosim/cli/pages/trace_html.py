@@ -81,7 +81,7 @@ def traced(kernel: Kernel | None, given: Given, beside: str | None, source: str)
     others = [option for option in click.get_current_context().params if option not in OF_A_TRACE and asked_for(option)]
     if others:
         named = ["KERNEL" if option == "kernel" else f"--{option.replace('_', '-')}" for option in others]
-        raise BadInput(f"--from {source} shows what that trace tells; leave out {' and '.join(named)}")
+        raise BadInput(f"--from {source} shows a recorded trace; leave out {' and '.join(named)}")
     return from_trace(source, given["sram"] if sram_given(given) else None)
 
 

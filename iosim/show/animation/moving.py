@@ -128,11 +128,11 @@ def from_trace(path: str | Path, sram: Capacity | int | str | None = None) -> Mo
     and for an M in another unit than the trace's.
     """
     if not isinstance(path, str | Path):
-        raise BadInput(f"a trace is given by the path of its file, a text or a Path, not {' '.join(repr(path).split()):.40}")
+        raise BadInput(f"the path of a trace must be a str or a Path, not {' '.join(repr(path).split()):.40}")
     size = None if sram is None else capacity(sram)
     made = read_trace(str(path))
     if size is not None and size.unit != made.unit:
-        told = f"counts SRAM in {made.unit}, so that an M of {size} says nothing; give it in {made.unit}, or leave it out"
+        told = f"counts SRAM in {made.unit}; give M in {made.unit}, not {size}, or leave it out"
         raise BadInput(f"{named(str(path))} {told}")
     most = max(1, *(event.sram for event in made.events)) if size is None else size.amount
     name = os.fsencode(Path(path).name).decode(errors="replace")  # a page is UTF-8, and the name of a file may be any bytes

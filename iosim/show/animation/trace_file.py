@@ -70,7 +70,7 @@ def opened(path: str) -> BufferedReader:
     except IsADirectoryError:
         raise BadInput(f"{named(path)} is a folder, not a trace; name a file in it, or {REMEDY}") from None
     except ValueError:
-        raise BadInput(f"{named(path)} is the name of no file, as it has a NUL in it; {REMEDY}") from None
+        raise BadInput(f"{named(path)} has a NUL character in its name; {REMEDY}") from None
 
 
 def named(path: str) -> str:

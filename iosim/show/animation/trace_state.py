@@ -116,7 +116,7 @@ class TraceState:
         """Fill a region that is written, or see that one that is read is full."""
         self.looked += event.words
         if self.looked > MOST_LOOKED:
-            raise BadInput(f"moves one more region than arrays are cut into: {self.looked:,} words in all, the limit is {MOST_LOOKED:,}")
+            raise BadInput(f"moves too many different regions: {self.looked:,} words in all, the limit is {MOST_LOOKED:,}")
         (top, bottom), (left, right) = event.box
         region = array.holds[top:bottom, left:right]
         if event.kind != "load":

@@ -36,7 +36,7 @@ def roofline(reports: Sequence[Report], device: Device) -> Figure:
     """
     times = [(report, time) for report in reports if (time := report.time_on(device)) is not None]
     if not times or len(times) < len(reports) or len({report.problem.dtype for report in reports}) > 1:
-        raise BadInput(f"give reports of one element type that {device.key} has a rate for, one or more; float64 has none")
+        raise BadInput(f"the reports need one element type that {device.key} has a rate for, and float64 has none")
     figure = Figure(figsize=(8.6, 5.4), layout="constrained")
     axes = figure.subplots()
     bare(axes)

@@ -98,7 +98,7 @@ def cells_of(report: Report) -> Cells:
     """The words of some heights of both axes, close enough together to look like all."""
     p = report.problem
     if p.mask is not None and p.n * p.nk > MOST_PAIRS:
-        raise BadInput(f"an element mask of {p.n:,} x {p.nk:,} pairs takes minutes to cut in every way; draw a smaller problem")
+        raise BadInput(f"an element mask of {p.n:,} x {p.nk:,} pairs takes minutes in all blocks; draw a smaller problem")
     points = POINTS if p.mask is None else MASKED_POINTS
     found = asked(report, heights(p.n, points), heights(p.nk, points))
     if not (fits := found.fits(report.sram.amount)).any():

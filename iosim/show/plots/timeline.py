@@ -68,7 +68,7 @@ def occupied(report: Report) -> tuple[list[int], list[int]]:
     """The words moved after each event, and what SRAM then holds."""
     events = report.plan.trace()
     if len(events) > MOST_EVENTS:
-        raise BadInput(f"{report.kernel} has {len(events):,} events, more than {MOST_EVENTS:,} can be told apart; draw a smaller problem")
+        raise BadInput(f"{report.kernel} has {len(events):,} events, the limit is {MOST_EVENTS:,}; draw a smaller problem")
     moved, held, total = [0], [0], 0
     for event in events:
         total += event.words if event.kind in MOVES else 0

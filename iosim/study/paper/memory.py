@@ -101,7 +101,7 @@ def kept(setup: Setup, cell: Cell) -> Kept:
     (836.0, 772.0, ['Q_unpadded', 'K_unpadded', 'V_unpadded', 'O_tmp or dQ_tmp'], ['O_acc', 'dQ_acc'])
     """
     if setup.dtype != "float16":
-        raise BadInput(f"the tensors that live are known for float16, and the setup of Table {cell.table} says {setup.dtype}")
+        raise BadInput(f"the live tensors are listed for float16 alone; the setup of Table {cell.table} says {setup.dtype}")
     tensors, kernel, options = LISTS[cell.method]
     work = count(asked_of(setup, kernel, "fwd+bwd", cell.n, options=options))
     return Kept(cell, tuple(tensors(cell.n, setup.d, setup.instances)), work)

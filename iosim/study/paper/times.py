@@ -107,7 +107,7 @@ def sms(setup: Setup) -> int:
     """How many multiprocessors the device has; raises :class:`BadInput` for one that is not known."""
     name = setup.device.lower()
     if not name.startswith("a100") and name not in DEVICES:
-        raise BadInput(f"how many multiprocessors {setup.device!r} has is not known; known: A100, {', '.join(DEVICES)}")
+        raise BadInput(f"the multiprocessors of {setup.device!r} are unknown; known: A100, {', '.join(DEVICES)}")
     return _multiprocessors(name if name in DEVICES else "a100-40gb")
 
 

@@ -131,7 +131,7 @@ def _head(file: str, head: list[str]) -> list[str]:
 
 def _values(file: str, line: int, head: list[str], fields: list[str]) -> dict[str, object]:
     if len(fields) != len(head):
-        raise BadInput(f"{file}, line {line}: {len(fields)} fields under {len(head)} columns; leave a cell empty, never out")
+        raise BadInput(f"{file}, line {line}: {len(fields)} fields under {len(head)} columns; an empty cell needs its comma, too")
     found = zip(head, (field.strip() for field in fields), strict=True)
     return {name: field if name in {"pass", "method", "unit"} else _number(field) for name, field in found if field}
 

@@ -88,7 +88,7 @@ def measured(path: Path, key: str, rows: Read[Row]) -> Measured[Row]:
     error = document.table("error") if "error" in document.top.values else document.top.inner("error")
     for name in error.values:
         if not hasattr(found[0], name):
-            raise error.fault(name, f"{shown(name)} is no field of a row, so that it can have no error")
+            raise error.fault(name, f"error names {shown(name)}, which is no field of a row")
     return Measured(*_origin(document), found, setup, error.numbers())
 
 

@@ -65,7 +65,7 @@ class Record:
         if not math.isfinite(number) or number < (least or 0) or (least is None and number == 0):
             raise self.fault(key, f"{key} must be finite and {'> 0' if least is None else f'>= {least:g}'}, not {shown(found)}")
         if number > MOST:
-            raise self.fault(key, f"{key} is above {MOST:g}, which no published number is")
+            raise self.fault(key, f"{key} must be at most {MOST:g}, not {shown(found)}")
         return number
 
     def whole(self, key: str, least: int = 1) -> int:
@@ -75,7 +75,7 @@ class Record:
         except BadInput:
             raise self.fault(key, f"{key} must be a whole number >= {least}, not {shown(self.value(key))}") from None
         if number > MOST:
-            raise self.fault(key, f"{key} is above {MOST:g}, which no published number is")
+            raise self.fault(key, f"{key} must be at most {MOST:g}, not {number}")
         return number
 
     def texts(self, key: str) -> tuple[str, ...]:

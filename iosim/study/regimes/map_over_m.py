@@ -171,12 +171,12 @@ def _check(problem: Attention) -> None:
     if not isinstance(problem, Attention):
         raise BadInput(f"the problem must be an Attention, not {type(problem).__name__}")
     if problem.masked:
-        raise BadInput("the map over M is that of dense attention; leave causal, window and masks out")
+        raise BadInput("the map over M needs dense attention; leave causal, window and masks out")
     if problem.group > 1:
-        raise BadInput("the map over M is that of one head with K and V of its own; leave kv_heads out")
+        raise BadInput("the map over M needs a K and V for each head; leave kv_heads out")
     size = problem.n * problem.nk * (problem.d + problem.dv)
     if size > LARGEST:
-        raise BadInput(f"the map over M counts in 64 bits, exact while N_q N_k (d + d_v) <= {LARGEST}, which is {size} here; ask for less")
+        raise BadInput(f"N_q N_k (d + d_v) is {size}, too large to count in 64 bits; ask for at most {LARGEST}")
 
 
 def _places(found: RegimeMap) -> list[int]:
