@@ -18,7 +18,7 @@ author = "The iosim authors"
 project_copyright = author
 release = version = iosim.__version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinxcontrib.bibtex", "iosim_docs"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon", "sphinxcontrib.bibtex", "iosim_docs"]
 exclude_patterns = ["_build", "_ext", "examples"]
 nitpicky = True
 

@@ -13,7 +13,12 @@ NARROWEST = 16  # a column that wraps is never cut shorter
 def table(head: Sequence[str], rows: Sequence[Sequence[Cell]], *, rule: str = "─", right: Collection[str] = (), width: int = 0) -> str:
     """The rows under their head; integers get thousands separators, None is a dash.
 
-    Numbers stand to the right, and so do the columns named in ``right``. With a ``width`` the last column wraps to keep within it.
+    Args:
+        head: The name of each column.
+        rows: One cell for each column. Columns with a number in them stand to the right.
+        rule: The character of the line under the head.
+        right: Names of other columns that stand to the right.
+        width: Where given, the last column wraps to keep the table within so many characters.
 
     >>> print(table(["array", "words"], [["Q", 65536], ["mask", None]]))
     array   words
@@ -21,27 +26,32 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Cell]], *, rule: str = "�
     Q      65,536
     mask        –
     """
-    numeric = [any(isinstance(cell, int | float) for cell in column) for column in zip_longest(*rows)] or [False] * len(head)
-    to_right = [number or name in right for number, name in zip(numeric, head, strict=True)]
     shown = [[spell(cell) for cell in row] for row in rows]
     if width:
         before = sum(2 + max(map(len, column)) for column in list(zip_longest(head, *shown, fillvalue=""))[:-1])
         shown = [line for row in shown for line in _wrapped(row, max(NARROWEST, width - before))]
     widths = [max(map(len, column)) for column in zip_longest(head, *shown, fillvalue="")]
     lines = [list(head), [rule * widest for widest in widths], *shown]
+    to_right = _to_right(head, rows, right)
     return "\n".join(_line(line, widths, to_right) for line in lines)
 
 
 def html(title: str, head: Sequence[str], rows: Sequence[Sequence[Cell]], lines: Sequence[str] = (), *, right: Collection[str] = ()) -> str:
     """The same for a notebook: a title, the table, and lines below it; every text is escaped.
 
+    Args:
+        title: Stands above the table.
+        head: The name of each column.
+        rows: One cell for each column.
+        lines: Stand below the table.
+        right: Names of columns of text that stand to the right.
+
     >>> html("1 < 2", ["array", "words"], [["Q", 65536]])[-60:]
     '<td style="text-align: right">65,536</td></tr></table></div>'
     """
     from html import escape
 
-    numeric = [any(isinstance(cell, int | float) for cell in column) for column in zip_longest(*rows)] or [False] * len(head)
-    sides = ["right" if number or name in right else "left" for number, name in zip(numeric, head, strict=True)]
+    sides = ["right" if to_right else "left" for to_right in _to_right(head, rows, right)]
 
     def row(kind: str, cells: Sequence[str]) -> str:
         shown = zip(cells, sides, strict=True)
@@ -61,8 +71,23 @@ def spell(cell: Cell) -> str:
     if cell is None:
         return "–"
     if isinstance(cell, float):
-        return f"{cell:,.0f}" if 999.5 <= abs(cell) < 1e15 else f"{cell:#.3g}".removesuffix(".")
+        return f"{cell:,.0f}" if 999.5 <= abs(cell) < 1e15 else digits(cell)
     return f"{cell:,}" if isinstance(cell, int) else cell
+
+
+def digits(value: float) -> str:
+    """A number to three significant digits.
+
+    >>> digits(1), digits(0.98765), digits(123.4)
+    ('1.00', '0.988', '123')
+    """
+    return f"{value:#.3g}".removesuffix(".")
+
+
+def _to_right(head: Sequence[str], rows: Sequence[Sequence[Cell]], right: Collection[str]) -> list[bool]:
+    """Whether each column stands to the right: one with a number in it, or named in ``right``."""
+    columns = list(zip_longest(*rows)) or [()] * len(head)
+    return [name in right or any(isinstance(cell, int | float) for cell in cells) for name, cells in zip(head, columns, strict=True)]
 
 
 def _wrapped(row: Sequence[str], width: int) -> list[list[str]]:
@@ -85,5 +110,5 @@ def words(count: float) -> str:
     """
     for power, suffix in ((18, "E"), (15, "P"), (12, "T"), (9, "G"), (6, "M"), (3, "k")):
         if round(count / 10**power, 3) >= 1:
-            return f"{count / 10**power:#.3g}".removesuffix(".") + f" {suffix}"
+            return f"{digits(count / 10**power)} {suffix}"
     return f"{count:.0f}"

@@ -16,16 +16,16 @@ __all__ = ["ORDERS", "CacheReplay", "Moved", "Order", "replay_cache", "replay_pl
 MOST_TILES = 20_000
 MOST_SPANS = 200_000
 MOST_LOOKUPS = 50_000_000
-_SPAN, _LOOKUP = 20e-6, 0.5e-6  # seconds that one takes, roughly: a span in the pass over all sizes, a look into one set
+_SPAN, _LOOKUP = 20e-6, 0.5e-6  # seconds, roughly: of one span in the pass over all sizes, of one lookup in a set
 
 
 @dataclass(frozen=True, slots=True)
 class CacheReplay:
-    """One head of a plan under caches: fully associative ones of every size, and such with ``ways`` places a set.
+    """One head of a plan under caches: fully associative ones of every size, and set-associative ones with ``ways`` places a set.
 
-    A cache holds words of HBM arrays, one a line, of whatever type; what is computed is taken to live elsewhere. It writes back, and
-    fetches nothing for a store. In ``order`` "listing" regions are touched as in the trace; in "first-use" they are fetched as late as
-    they are used, after operands that are on chip already (see :mod:`iosim_reference.cache`).
+    A line of a cache holds one word of an HBM array, whatever its type. Computed values are taken to live elsewhere. The caches write back,
+    and a store fetches nothing. In ``order`` "listing" regions are touched as in the trace; in "first-use" each is fetched when it is first
+    used, after operands that are on chip already (see :mod:`iosim_reference.cache`).
     """
 
     plan: Plan
@@ -76,9 +76,18 @@ def replay_cache(
     name: str, problem: Attention, *, sram: Capacity | int | str = "100KiB", blocks: BlockChoice = "fit", order: Order = "listing",
     ways: int = 8, **options: str | bool | None,
 ) -> CacheReplay:  # fmt: skip
-    """Replay the trace of one head of ``name`` on ``problem`` under caches; blocks, SRAM and options as for :func:`iosim.simulate`.
+    """Replay the trace of one head of a kernel under caches.
 
-    Raises :class:`BadInput` also for more than 20,000 tiles, or more than 200,000 rows of regions that are touched one by one.
+    Raises :class:`BadInput` for more than 20,000 tiles, and for more than 200,000 rows of regions.
+
+    Args:
+        name: The kernel.
+        problem: What it runs on.
+        sram: M of the scratchpad, as for :func:`iosim.simulate`.
+        blocks: As for :func:`iosim.simulate`.
+        order: "listing" fetches a region where the listing loads it, "first-use" where it is first used.
+        ways: Places a set of the set-associative caches.
+        options: Those of the kernel.
 
     >>> found = replay_cache("flash", Attention(n=64, d=8), sram=2048, blocks=(8, 8), order="first-use")
     >>> found.scratchpad.words, found.lru(4 * 8 * 8).words, found.lru(5 * 8 * 8).words
@@ -106,7 +115,7 @@ def replay_plan(plan: Plan, order: Order = "listing", ways: int = 8) -> CacheRep
 
 
 def require_reach(replays: Sequence[CacheReplay], sizes: Sequence[int]) -> None:
-    """Raise :class:`BadInput` where set-associative caches of all ``sizes`` take more than 50 million looks into sets together."""
+    """Raise :class:`BadInput` where the set-associative caches of all ``sizes`` need more than 50 million lookups together."""
     lookups = sum(replay.touches.lookups(size, replay.ways) for replay in replays for size in sizes if size >= replay.ways)
     if lookups > MOST_LOOKUPS:
         raise BadInput(

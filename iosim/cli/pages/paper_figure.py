@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from iosim.cli.pages.paper_numbers import commands, counted, digits, fits, measured, numbers, passes, sentence, theirs
+from iosim.cli.pages.paper_numbers import commands, counted, fits, measured, numbers, passes, sentence, theirs
 from iosim.cli.wrapping import wrapped
-from iosim.core.tables import Cell, table
+from iosim.core.tables import Cell, digits, table
 from iosim.study.paper import Compared, Figure2, Finding
 from iosim.study.paper.compared import AGREES, DIFFERS
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from iosim.cli.wrapping import TIE, wrapped
-from iosim.core.tables import Cell, table
+from iosim.core.tables import Cell, digits, table
 from iosim.study.paper import Compared, Finding, Times
 from iosim.study.paper.compared import AGREES, DIFFERS
 from iosim.study.paper.counting import Work
@@ -78,11 +78,6 @@ def counted(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def digits(value: float) -> str:
-    """A ratio, to three digits."""
-    return f"{value:#.3g}".removesuffix(".")
-
-
 def numbers(rows: Iterable[Compared], heads: Sequence[str], labels: Callable[[Compared], list[Cell]], width: int) -> str:
     """Numbers one by one, each with the ``labels`` that stand under ``heads``."""
     lines = [[*labels(row), *_beside(row)] for row in rows]
@@ -105,7 +100,7 @@ def measured(what: str, setup: Setup, *, dropout: bool = False, mask: bool = Fal
 
 def fits(times: Times) -> str:
     """The two numbers from which all times follow."""
-    bandwidth, fitted, rate = (f"{value / 1e12:#.3g}".removesuffix(".") for value in (times.bandwidth, times.fitted, times.rate))
+    bandwidth, fitted, rate = (digits(value / 1e12) for value in (times.bandwidth, times.fitted, times.rate))
     return (
         f"Times follow from counts by one bandwidth, {bandwidth} TB/s, and one rate, {fitted} TFLOP/s on the grid of Table 18, whose cells "
         f"both are fitted on, and {rate} where every wave is full."

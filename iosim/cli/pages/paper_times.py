@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from iosim.cli.pages.paper_numbers import LEGEND, MARKS, commands, counted, digits, fits, headed, measured, theirs
+from iosim.cli.pages.paper_numbers import LEGEND, MARKS, commands, counted, fits, headed, measured, theirs
 from iosim.cli.wrapping import wrapped
 from iosim.core.errors import BadInput
-from iosim.core.tables import Cell, table
+from iosim.core.tables import Cell, digits, table
 from iosim.study.paper import Compared, Data, Judged, Runtimes
 from iosim.study.paper.compared import NO_KERNEL, NO_TEST
 from iosim.study.published.cells import PASSES

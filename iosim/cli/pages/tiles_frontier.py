@@ -95,7 +95,15 @@ def searched(given: Given, problem: Attention, reach: Sequence[Capacity], accoun
 
 
 def stairs(kernel: str, given: Given, problem: Attention, reach: Sequence[Capacity], accounting: Accountings) -> Iterator[Stairs]:
-    """The frontiers of a kernel, one in each accounting that it has."""
+    """The frontiers of a kernel, one in each accounting that it has.
+
+    Args:
+        kernel: Its name.
+        given: The command line, for the variants.
+        problem: One problem.
+        reach: The smallest and the largest M.
+        accounting: Which accountings are asked for.
+    """
     for kind in KINDS[accounting]:
         if kind == "honest" or formula(kernel).fused is not None:
             options = options_of(kernel, given, problem, reach[1]) if kind == "honest" else [Options()]
@@ -120,7 +128,16 @@ def options_of(kernel: str, given: Given, problem: Attention, size: Capacity) ->
 
 
 def frontier(kernel: str, problem: Attention, variants: Sequence[Options], upto: int, sides: Sides, accounting: Accounting) -> Frontier:
-    """The fewest words in any of the variants, all heads together."""
+    """The fewest words in any of the variants, all heads together.
+
+    Args:
+        kernel: Its name.
+        problem: One problem.
+        variants: The options to try.
+        upto: The largest M, in words.
+        sides: Which sides blocks may have.
+        accounting: "honest" or "ideal".
+    """
     found = [predict.frontier(kernel, problem, options, upto=upto, sides=sides, accounting=accounting) for options in variants]
     sram, words, rows, cols = (np.concatenate([getattr(one, name) for one in found]) for name in ("sram", "words", "rows", "cols"))
     keep = lowest(sram, words)

@@ -38,7 +38,15 @@ class Try:
 
 
 def tried(kernel: str, rule: str, choice: BlockChoice, given: Given, problem: Attention) -> Try:
-    """What blocks, or those of a rule, give ``kernel``, counted with overflow recorded."""
+    """What follows from the blocks of a rule, counted with overflow recorded.
+
+    Args:
+        kernel: Its name.
+        rule: What the blocks are called.
+        choice: The blocks, or the rule that chooses them.
+        given: The command line.
+        problem: One problem.
+    """
     asked: Given = {**given, "blocks": choice, "overflow": "record"}
     try:
         return Try(kernel, rule, report(plan_of(kernel_of(kernel), asked, problem), execute=False, replay=False))

@@ -29,7 +29,7 @@ OF_A_TRACE = ("html", "source", "sram", "device")
 
 
 def kernel_or_file(option: str, text: str) -> Kernel:
-    """The name of a kernel; where it is that of a file, how to show what is in it."""
+    """A kernel by its name; raises :class:`BadInput` for the name of a trace, with the option that shows it."""
     if text not in KERNELS and ":" not in text and os.path.exists(text):
         raise BadInput(f"{text!r} is no kernel but a file; show a trace in it with: iosim trace --from {quote(text)} --html FILE")
     return reading.kernel(option, text)
@@ -55,7 +55,15 @@ from_option = click.option(
 
 
 def write_page(kernel: Kernel | None, given: Given, path: str, beside: str | None, source: str | None) -> None:
-    """Write the page; raises :class:`BadInput` for options that make no page, and for a run or a trace that none can show."""
+    """Write the page; raises :class:`BadInput` for options that do not fit, and for a run or a trace that is too large to show.
+
+    Args:
+        kernel: The kernel that runs; None for a trace.
+        given: The command line.
+        path: The file to write.
+        beside: A second kernel, "dense" or "causal"; None for one run.
+        source: The file of a trace; None for a run.
+    """
     lines = [f"--{name}" for name in ("json", "csv", "out") if asked_for(name)]
     if lines:
         raise BadInput(f"--html writes a page; leave out {' and '.join(lines)}, or ask for the lines in a command of their own")
@@ -69,7 +77,7 @@ def write_page(kernel: Kernel | None, given: Given, path: str, beside: str | Non
 
 
 def check_page(path: str, kernel: Kernel | None, source: str | None) -> None:
-    """Raise :class:`BadInput` for the path of no file, naming one that a browser shows as a page, after what will be on it."""
+    """Raise :class:`BadInput` for a path that cannot be a page, and propose one."""
     if not path or os.path.isdir(path):
         name = (kernel and kernel.name) or Path(source or "").stem or "page"
         raise BadInput(f"--html {path!r} is no file name; give one such as {os.path.join(path, f'{name}.html')}")
@@ -86,7 +94,7 @@ def traced(kernel: Kernel | None, given: Given, beside: str | None, source: str)
 
 
 def run(kernel: Kernel | None, given: Given, beside: str | None) -> MovingPicture:
-    """The picture of a run, and of a second one if one is asked for; a variant applies to those that have it."""
+    """The picture of a run, and of a second one where one is asked for; each option applies to the kernels that have it."""
     if kernel is None:
         raise no_kernel(click.get_current_context())
     small = defaults(given)
@@ -102,7 +110,7 @@ def run(kernel: Kernel | None, given: Given, beside: str | None) -> MovingPictur
 
 
 def defaults(given: Given) -> Given:
-    """What was given, and sizes that can be seen where they were not: small blocks, unless M says which fit."""
+    """Fill missing sizes with small ones that display well; blocks, too, unless M is given."""
     small: Given = {**given}
     if not asked_for("n"):
         small["n"] = SMALL.n

@@ -74,10 +74,17 @@ def animate(
 ) -> MovingPicture:
     """Run one head of ``name`` on random numbers and return its :class:`MovingPicture`.
 
-    ``beside``: another kernel on the same problem, or another problem for the same kernel. ``sram``: where None, the smallest power of two,
-    in words, in which the runs fit. ``blocks`` and ``overflow`` ("error" or "record") as for :func:`iosim.simulate`; one of the ``options``
-    applies to the kernels that have it. Raises :class:`BadInput` for a run of more than 120,000 events, naming a smaller problem, and for
-    the same run twice.
+    Raises :class:`BadInput` for a run of more than 120,000 events, naming a smaller problem, and for the same run twice.
+
+    Args:
+        name: The kernel.
+        problem: What it runs on.
+        beside: Another kernel on the same problem, or another problem for the same kernel.
+        sram: M; None takes the smallest power of two, in words, in which the runs fit.
+        blocks: As for :func:`iosim.simulate`.
+        overflow: "error" or "record".
+        seed: Of the random numbers.
+        options: Each applies to the kernels that have it.
 
     >>> animate("flash2", beside="flash")
     MovingPicture(flash2, 240 steps and flash, 320 steps; .save('picture.html') writes the page)
@@ -94,7 +101,7 @@ def animate(
 
 
 def check_arguments(asked: Sequence[tuple[str, Attention]], options: Given) -> None:
-    """Raise :class:`BadInput` for the same run twice, and for options that no kernel has or that are of no type that any takes."""
+    """Raise :class:`BadInput` for the same run twice, for options that no kernel has, and for values of a wrong type."""
     for option, value in options.items():
         if not isinstance(value, str | bool | None):
             raise BadInput(f"{option} must be a text, True or False, not {' '.join(repr(value).split()):.40}")

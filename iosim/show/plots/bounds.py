@@ -24,7 +24,7 @@ from iosim.predict.regimes import Regime, floors, regimes, theta_words
 from iosim.predict.rivals import BlockRule, Rival
 from iosim.predict.sizes import Ints
 from iosim.show.plots.curves import label
-from iosim.show.plots.figures import GRID, INK, QUIET, bare, style
+from iosim.show.plots.figures import GRID, INK, QUIET, bare, pixels_per_point, style
 
 SHADES = {"small cache": "#fdf3dc", "middle": "#ffffff", "everything fits": "#e6f1f8", "large cache": "#e6f1f8"}
 BENEATH = "#dcdcdc"
@@ -68,11 +68,10 @@ class RegimeMap(Protocol):
 
 
 def bounds(found: RegimeMap) -> Figure:
-    """Two panels over M: what every rival moves and what no schedule can do without; and how many times the largest bound each moves.
+    """Two panels over M: the words of every rival above the lower bounds, and the same as multiples of the largest bound.
 
-    The strong line is the largest of the bounds. M is in words, on logarithmic axes; the regimes are shaded, and dots mark where another
-    rival begins to move the fewest words. Raises :class:`iosim.core.errors.BadInput` where nothing fits at any M of the rows, or all are
-    one.
+    The strong line is the largest of the bounds. M is in words, on logarithmic axes. The regimes are shaded, and dots mark where another
+    rival begins to move the fewest words. Raises :class:`iosim.core.errors.BadInput` where nothing fits at any M, and for a single M.
 
     >>> from iosim import Attention, regime_map
     >>> [axes.get_ylabel() for axes in bounds(regime_map(Attention(n=256, d=16))).axes]
@@ -109,7 +108,7 @@ def sampled(found: RegimeMap) -> Ints:
 
 
 def traffic(axes: Axes, found: RegimeMap, places: Ints, lowest: NDArray[np.float64]) -> None:
-    """The upper panel: what moves, and the largest of the bounds strong."""
+    """The upper panel: the words of the rivals, and the largest bound as a strong line."""
     ends = [curve(axes, one, who, places) for one, who in zip(found.curves, found.rivals, strict=True)]
     highest = max(line.get_ydata().max() for line in axes.lines)  # type: ignore[union-attr]  # they are arrays
     axes.set_ylim(lowest[-1] / 3, highest * ROOM)
@@ -126,7 +125,7 @@ def traffic(axes: Axes, found: RegimeMap, places: Ints, lowest: NDArray[np.float
 
 
 def dashed(rival: Rival) -> bool:
-    """Whether it is drawn with dashes: of the two depths of square tiles, the printed one."""
+    """Whether its line is dashed, as that of the printed square tiles is."""
     return rival.options.get("depth") == "square"
 
 
@@ -137,7 +136,15 @@ def named(found: RegimeMap, ends: Sequence[float]) -> list[tuple[float, str, str
 
 
 def curve(axes: Axes, one: Steps, rival: Rival, places: Ints, per: NDArray[np.float64] | None = None) -> float:
-    """Draw a rival, in its own words or ``per`` the bound at each M, marked at powers of four, and return its last number; 0 for none."""
+    """Draw a rival, marked at powers of four, and return its last number; 0 where it fits nowhere.
+
+    Args:
+        axes: The panel.
+        one: What it moves over M.
+        rival: Who it is.
+        places: The M of smooth curves.
+        per: The bound at each of ``places``, to draw how many times as much it moves.
+    """
     at = corners(one, places)
     known = at[one.words_at(at) < FAR]
     if not len(known):
@@ -159,7 +166,7 @@ def corners(one: Steps, places: Ints) -> Ints:
 
 
 def each_bound(axes: Axes, found: RegimeMap, places: Ints, each: Mapping[str, NDArray[np.float64]]) -> dict[str, Line2D]:
-    """Every bound where it says something, thin, by its name; backward the Θ as well, without a constant."""
+    """Draw every bound that lies in the panel as a thin line, and backward the Θ without its constant; returns the lines by name."""
     thin, styles = dict(each), dict(zip(each, cycle(DASHES), strict=False))
     if found.backward and theta_words(found.problem, 1, backward=True) is not None:
         thin[ALONE] = np.array([theta_words(found.problem, int(m), backward=True) for m in places], dtype=float)
@@ -172,7 +179,7 @@ def each_bound(axes: Axes, found: RegimeMap, places: Ints, each: Mapping[str, ND
 
 
 def beside(axes: Axes, line: Line2D, text: str) -> None:
-    """Name a bound beneath the largest one, within the axes, below or above its own line and as clear as can be of all others."""
+    """Write the name of a bound at its line, below the largest bound, where it is farthest from all other lines."""
     name = axes.text(0, 0, text, transform=IdentityTransform(), fontsize=8, color=QUIET, zorder=6, va="bottom")
     size, others = name.get_window_extent(), [other for other in axes.lines if other is not line and other.get_linestyle() != "None"]
     texts = [other.get_window_extent() for other in axes.texts if other is not name]
@@ -180,14 +187,14 @@ def beside(axes: Axes, line: Line2D, text: str) -> None:
     if not boxes:
         name.remove()
         return
-    best = max(boxes, key=lambda box: min([CLEAR * points(axes), *(gap(other, box) for other in others)]))
+    best = max(boxes, key=lambda box: min([CLEAR * pixels_per_point(axes), *(gap(other, box) for other in others)]))
     name.set(transform=axes.transAxes, position=axes.transAxes.inverted().transform(best.min))
 
 
 def beneath(axes: Axes, line: Line2D, size: Bbox) -> Iterator[Bbox]:
     """Where the name of a bound, of such a size, may stand: below its line, then above."""
     (strong,) = (other for other in axes.lines if other.get_label() == STRONG)
-    room, away = axes.bbox, BESIDE * points(axes)
+    room, away = axes.bbox, BESIDE * pixels_per_point(axes)
     for below in (True, False):
         for left in room.x0 + ALONG * room.width:
             low, high = between(line, left, left + size.width)
@@ -210,13 +217,6 @@ def between(line: Line2D, left: float, right: float) -> tuple[float, float]:
     ends = [end for end in (left, right) if len(x) and x[0] <= end <= x[-1]]
     seen = [*y[(left <= x) & (x <= right)].tolist(), *np.interp(ends, x, y).tolist()] if len(x) else []
     return min(seen, default=np.inf), max(seen, default=-np.inf)
-
-
-def points(axes: Axes) -> float:
-    """The pixels of one point."""
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    return figure.dpi / 72
 
 
 def turns(axes: Axes, found: RegimeMap, places: Ints) -> None:

@@ -46,6 +46,13 @@ def bare(axes: Axes) -> None:
     axes.set_axisbelow(True)
 
 
+def pixels_per_point(axes: Axes) -> float:
+    """How many pixels one point has, of which an inch has 72."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return figure.dpi / 72
+
+
 def write(figure: Figure, file: BinaryIO, kind: str) -> None:
     """Store a figure as "png", "svg" or "pdf"; the same figure gives the same bytes."""
     undated = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]

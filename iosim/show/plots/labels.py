@@ -12,7 +12,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
 from numpy.typing import ArrayLike, NDArray
 
-from iosim.show.plots.figures import INK
+from iosim.show.plots.figures import INK, pixels_per_point
 
 HALO = withStroke(linewidth=2.2, foreground="white", alpha=0.85)
 SIDES = np.array([(1, 1), (1, 0), (1, -1), (0, 1), (0, -1), (-1, 1), (-1, 0), (-1, -1)])  # where a label stands: right first, and above
@@ -90,10 +90,8 @@ def place(axes: Axes, labels: Sequence[Label], line: Sequence[Point] = (), writt
 
 
 def points(axes: Axes, pixels: ArrayLike) -> Floats:
-    """Pixels as points, of which an inch has 72."""
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    return np.asarray(pixels, dtype=np.float64) * 72 / figure.dpi
+    """Pixels as points."""
+    return np.asarray(pixels, dtype=np.float64) / pixels_per_point(axes)
 
 
 def boxed(axes: Axes, text: Text) -> Boxes:

@@ -14,7 +14,7 @@ from iosim.show.plots.figures import GRID, INK, QUIET, bare, style
 
 BYTES, TIME = style("flash").colour, style("standard").colour
 ROWS = {"GFLOP": "GFLOPs", "GB": "HBM R/W (GB)", "ms": "Runtime (ms)"}
-DOUBTFUL = "#aaaaaa"
+DOUBTFUL, TRAFFIC = "#aaaaaa", "HBM accesses (GB)"
 COLOURS = {"GFLOP": INK, "GB": BYTES, "ms": TIME}
 ACROSS = (0.0, 0.62, 0.98)  # where the columns of the table stand; the numbers end there
 TOP, ROW = 0.86, 0.235  # where it begins, and how tall a row is
@@ -103,11 +103,11 @@ def over_blocks(axes: Axes, made: Figure2) -> None:
     """The middle panel: traffic on the left axis, time on the right one."""
     points = made.over_blocks()
     places = range(len(points))
-    time = twin(axes, "HBM accesses (GB)", "forward runtime (ms)", BYTES, TIME)
+    time = twin(axes, TRAFFIC, "forward runtime (ms)")
     line(axes, places, [gigabytes[1] for _, gigabytes, _, _ in points], BYTES)
     line(time, places, [taken[1] for _, _, taken, _ in points], TIME)
-    hollow(axes, places, [gigabytes[0] for _, gigabytes, _, _ in points], BYTES, "o")
-    hollow(time, places, [taken[0] for _, _, taken, _ in points], TIME, "s")
+    hollow(axes, places, [gigabytes[0] for _, gigabytes, _, _ in points], BYTES)
+    hollow(time, places, [taken[0] for _, _, taken, _ in points], TIME)
     axes.set_xlabel("block size Bc", color=INK)
     axes.xaxis.set_major_locator(FixedLocator(list(places)))
     axes.xaxis.set_major_formatter(FixedFormatter([str(cols) for cols, *_ in points]))
@@ -121,7 +121,7 @@ def over_blocks(axes: Axes, made: Figure2) -> None:
 def over_density(axes: Axes, made: Figure2) -> None:
     """The right panel: time on the left axis, traffic on the right one, and the line through the published times."""
     points, (slope, start) = made.over_density(), made.line()
-    traffic = twin(axes, "forward + backward runtime (ms)", "HBM accesses (GB)", TIME, BYTES)
+    traffic = twin(axes, "forward + backward runtime (ms)", TRAFFIC)
     drawn = [percent[1] for percent, *_ in points]
     line(traffic, drawn, [gigabytes for _, gigabytes, _, _ in points], BYTES)
     line(axes, drawn, [taken[1] for _, _, taken, _ in points], TIME)
@@ -131,7 +131,7 @@ def over_density(axes: Axes, made: Figure2) -> None:
         axes.axhline(taken, color=TIME, linewidth=1.0, linestyle=(0, (5, 3)))
         axes.text(2, taken * 1.02, "dense FlashAttention", fontsize=9, color=TIME, va="bottom")
     sparse = [(percent[0], taken[0]) for percent, _, taken, dense in points if not dense]
-    hollow(axes, [percent for percent, _ in sparse], [taken for _, taken in sparse], TIME, "s")
+    hollow(axes, [percent for percent, _ in sparse], [taken for _, taken in sparse], TIME)
     axes.text(0.98, 0.035, "ours leaves out dropout and launching", fontsize=9, color=QUIET, ha="right", transform=axes.transAxes)
     axes.set_xlabel("non-zero blocks (%)", color=INK)
     axes.set_xlim(0, ends[1])
@@ -142,13 +142,14 @@ def over_density(axes: Axes, made: Figure2) -> None:
     title(axes, "Right: sparsity", made.problems()[2])
 
 
-def twin(axes: Axes, left: str, right: str, left_colour: str, right_colour: str) -> Axes:
-    """A second axis on the right, each in the colour of what it measures."""
+def twin(axes: Axes, left: str, right: str) -> Axes:
+    """A second axis on the right; each has the colour of what it measures."""
     bare(axes)
     other = axes.twinx()
     other.spines[["top", "left"]].set_visible(False)
     other.spines["right"].set_color(QUIET)
-    for one, name, colour in ((axes, left, left_colour), (other, right, right_colour)):
+    for one, name in ((axes, left), (other, right)):
+        colour = BYTES if name == TRAFFIC else TIME
         one.set_ylabel(name, color=colour)
         one.tick_params(axis="y", colors=colour, labelsize=9)
     axes.grid(axis="y", color=GRID, linewidth=0.6)
@@ -160,9 +161,9 @@ def line(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str) -> Non
     axes.plot(x, y, color=colour, linewidth=1.8, marker=".", markersize=5)
 
 
-def hollow(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, marker: str) -> None:
-    """What was published."""
-    axes.plot(x, y, marker, color=colour, markerfacecolor="white", markersize=8, markeredgewidth=1.7)
+def hollow(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str) -> None:
+    """What was published: circles are traffic, squares are times."""
+    axes.plot(x, y, "o" if colour == BYTES else "s", color=colour, markerfacecolor="white", markersize=8, markeredgewidth=1.7)
 
 
 def from_zero(axes: Axes, room: float) -> None:

@@ -196,9 +196,18 @@ def asked_of(
     setup: Setup, kernel: str, pass_: OfTables, n: int | None = None, *, dropout: bool = False, masked: bool = False,
     density: float | None = None, blocks: Blocks = RELEASED, options: Options = (),
 ) -> Asked:  # fmt: skip
-    """``kernel`` on the problem of a ``setup``, of ``n`` rows or the setup's own; raises :class:`BadInput` where neither is known.
+    """A kernel on the problem of a setup; raises :class:`BadInput` where nothing says what N is.
 
-    ``dropout``: with that of the setup; the rest as in :class:`Asked`.
+    Args:
+        setup: The problem that was measured.
+        kernel: Its name.
+        pass_: Which pass.
+        n: The sequence length; None takes that of the setup.
+        dropout: Whether with the dropout of the setup.
+        masked: As in :class:`Asked`, as are the rest.
+        density: Of a random block mask.
+        blocks: Br x Bc.
+        options: Those of the kernel.
     """
     rows = setup.n if n is None else n
     if rows is None:

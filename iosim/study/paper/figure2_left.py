@@ -45,7 +45,16 @@ class Column:
     def compare(
         self, unit: Unit, ours: float | None, made: str = "", claim: Claim | None = None, word: str = SHOWN, **more: str
     ) -> Compared:  # fmt: skip
-        """One of its numbers beside ours; ``more`` labels it."""
+        """One of its numbers beside ours.
+
+        Args:
+            unit: Says which number.
+            ours: What was counted, or None.
+            made: How ours follows from what was counted.
+            claim: How near ours must lie.
+            word: What the comparison is worth where nothing is claimed.
+            more: Labels for programs.
+        """
         quantity, value = {"GB": ("HBM", self.row.gigabytes), "GFLOP": ("FLOPs", self.row.gflops), "ms": ("time", self.row.milliseconds)}[
             unit
         ]

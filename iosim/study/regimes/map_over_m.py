@@ -51,7 +51,7 @@ class Row:
 
     @property
     def tiles(self) -> int:
-        """How many tiles the blocks cut Q and K into, along both: the time that counting takes grows with these."""
+        """How many tiles the blocks cut Q and K into, both together; counting takes time in proportion."""
         if self.plan is None:
             return 0
         problem, blocks = self.plan.problem, self.plan.blocks
@@ -59,7 +59,7 @@ class Row:
 
     @property
     def counted(self) -> bool:
-        """Whether the listing, run on the machine, moves these words; where nothing fits there is nothing to run."""
+        """Whether the listing moves these words when it runs on the machine; True where nothing fits."""
         return self.plan is None or self.words == sum(moved.reads + moved.writes for moved in self.plan.count().arrays.values())
 
 
@@ -67,7 +67,7 @@ class Row:
 class RegimeMap:
     """Some rivals on one problem over M, all in their best blocks or all in those of the papers, in words of one head.
 
-    ``curves`` hold what each moves at every M; ``rows`` some capacities, each as :meth:`row` answers.
+    ``curves`` say what each rival moves at every M. ``rows`` hold what :meth:`row` says of some capacities.
     """
 
     problem: Attention
@@ -110,7 +110,7 @@ class RegimeMap:
         return leaders(self.curves)
 
     def versus(self, first: str, second: str) -> tuple[Win, ...]:
-        """Who of two moves fewer words; see :func:`iosim.predict.over_m.versus`. Raises :class:`BadInput` for who is not on the map."""
+        """Who of two moves fewer words; see :func:`iosim.predict.over_m.versus`. Raises :class:`BadInput` for a name not on the map."""
         return versus(self._curve(first), self._curve(second))
 
     def crossovers(self, first: str, second: str) -> tuple[Win, ...]:
@@ -145,15 +145,19 @@ def regime_map(
     blocks: BlockRule = "best",
     **options: str | None,
 ) -> RegimeMap:
-    """What the best of some kernels moves over M, beside the largest lower bound, and where the best changes.
+    """What the best of some kernels moves over M, beside the largest lower bound, and where the best changes; in words of one head.
 
-    ``kernels``: exact algorithms of papers, forward or ``backward``; None: all of them. ``sram``: the capacities of the rows, bytes being
-    taken to hold elements of Q's type; None: powers of two from d to 4Nd, or to where the last kernel first fits or begins to be best, d²,
-    Nd and wherever another kernel begins to be best.
-    ``blocks``: those that move the fewest words of all that fit, or those of the papers, whose overflow is recorded. ``options`` apply to
-    the kernels that have them. Everything is in words of one head. Raises :class:`BadInput` for a problem with a mask or with heads that
-    share K and V, for one that is too large to count in 64 bits, for kernels that are not exact or do other passes, and for a capacity of
-    less than one word.
+    Raises :class:`BadInput` for a problem with a mask or with heads that share K and V, for one that is too large to count in 64 bits, for
+    kernels that are not exact or do the other pass, and for a capacity of less than one word.
+
+    Args:
+        problem: Dense attention.
+        kernels: Exact algorithms of papers; None takes all of them.
+        sram: The capacities of the rows; bytes hold elements of Q's type. None takes powers of two from d to 4Nd, and further where the
+            last kernel first fits or begins to be best; d², Nd, and wherever another kernel begins to be best.
+        backward: Compare the backward kernels.
+        blocks: "best" are those that move the fewest words of all that fit, "paper" the printed ones, whose overflow is recorded.
+        options: Each applies to the kernels that have it.
 
     >>> found = regime_map(Attention(n=4096, d=64), sram=[1024, "64KiB"])
     >>> [(row.sram, row.regime.name, row.rival.name, str(row.blocks), row.words) for row in found.rows]
