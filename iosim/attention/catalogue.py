@@ -38,6 +38,9 @@ FORWARD = tuple(name for name, found in KERNELS.items() if found.forward is None
 BACKWARD = {name: found.backward for name, found in KERNELS.items() if found.backward is not None}
 
 
+SEEN: dict[str, Kernel] = {}  # kernels of users, so that a figure of records can tell how they are drawn
+
+
 def ours(asked: Kernel) -> bool:
     """Whether it is one of iosim's own."""
     return KERNELS.get(asked.name) is asked
@@ -53,4 +56,11 @@ def kernel(asked: Named) -> Kernel:
         raise BadInput(f"unknown kernel {asked!r}; known: {', '.join(KERNELS)}, or FILE.py:FUNCTION for a listing of your own")
     from iosim.attention import own_kernels  # what few runs need
 
-    return own_kernels.of_file(asked) if isinstance(asked, str) else own_kernels.of_listing(asked)
+    made = own_kernels.of_file(asked) if isinstance(asked, str) else own_kernels.of_listing(asked)
+    SEEN[made.name] = made
+    return made
+
+
+def known(name: str) -> Kernel:
+    """The kernel of a record: one of ours, or the last one of a user that was asked for under this name."""
+    return KERNELS.get(name) or SEEN[name]

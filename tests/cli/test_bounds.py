@@ -26,7 +26,7 @@ from iosim.core.hardware import DEVICES
 from iosim.predict.over_m import FAR
 from iosim.predict.regimes import floors
 from iosim.show.plots import bounds
-from iosim.show.plots.figures import INK, STYLES
+from iosim.show.plots.figures import INK, style
 from iosim.study.regimes import BlockRule
 from iosim.study.regimes.map_over_m import RegimeMap, Row
 
@@ -242,11 +242,11 @@ def test_what_is_drawn_is_what_is_counted_and_the_largest_bound() -> None:
     assert largest == [max(bound.words for bound in floors(found.problem, int(m))) for m in places]
     for one, who in zip(found.curves, found.rivals, strict=True):
         dashed = who.options.get("depth") == "square"
-        x, y = line_of(top, STYLES[who.kernel].colour, dashed)
+        x, y = line_of(top, style(who.kernel).colour, dashed)
         assert y == one.words_at(np.array(x, dtype=int)).tolist()
         for corner in (one.sram, one.sram - 1):
             assert set(corner[(corner >= x[0]) & (corner <= x[-1])]) <= set(x)
-        times = line_of(bottom, STYLES[who.kernel].colour, dashed)
+        times = line_of(bottom, style(who.kernel).colour, dashed)
         assert times[0] == x
         assert min(times[1]) >= 0.999  # between two of its points the bound is drawn as a line
     names = {text.get_text() for text in top.texts}

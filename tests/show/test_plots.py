@@ -15,11 +15,11 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
-from iosim import FORWARD, Attention, BadInput, simulate, sweep
+from iosim import FORWARD, KERNELS, Attention, BadInput, simulate, sweep
 from iosim.cli import main
 from iosim.show.plots import Figure, bars, curves, write
 from iosim.show.plots.curves import APART, spread
-from iosim.show.plots.figures import QUIET, STYLES
+from iosim.show.plots.figures import QUIET, style
 
 PROBLEM = Attention(n=512, d=16)
 SIZES = [60, 2048, 4096, 8192]
@@ -31,7 +31,7 @@ def numbers(data: ArrayLike) -> list[float]:
 
 def lines(axes: Axes, kernel: str) -> list[tuple[list[float], list[float], str, str]]:
     """What is drawn of a kernel: x, y, line style and marker face."""
-    drawn = [line for line in axes.lines if to_hex(line.get_color()) == STYLES[kernel].colour.lower()]
+    drawn = [line for line in axes.lines if to_hex(line.get_color()) == style(kernel).colour.lower()]
     places = [(numbers(line.get_xdata()), numbers(line.get_ydata())) for line in drawn]
     styles = [(str(line.get_linestyle()), to_hex(line.get_markerfacecolor())) for line in drawn]
     return [(*place, *style) for place, style in zip(places, styles, strict=True)]
@@ -89,9 +89,10 @@ def test_a_bound_is_drawn_only_where_some_kernel_fits() -> None:
 
 
 def test_styles_need_no_colour() -> None:
-    assert set(STYLES) == {*FORWARD, "square-tiles", "square-tiles-backward"}
-    assert len({style.marker for style in STYLES.values()}) == len(STYLES)
-    assert len({style.colour for style in STYLES.values()}) == len(STYLES)
+    for backward in (False, True):
+        drawn = [style(name) for name, kernel in KERNELS.items() if kernel.paper and (kernel.forward is not None) == backward]
+        assert len({one.marker for one in drawn}) == len(drawn)
+        assert len({one.colour for one in drawn}) == len(drawn)
 
 
 def test_labels_stand_apart() -> None:

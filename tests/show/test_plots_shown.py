@@ -16,7 +16,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.text import Annotation, Text
 from numpy.typing import ArrayLike, NDArray
 
-from iosim import FORWARD, Attention, Blocks, Capacity, Report, capacity, regime_map, simulate, sweep
+from iosim import FORWARD, KERNELS, Attention, Blocks, Capacity, Report, capacity, regime_map, simulate, sweep
 from iosim.attention.sweep import Record
 from iosim.core.described import described
 from iosim.core.tables import words
@@ -28,7 +28,7 @@ from iosim.show.plots import paper as papers
 from iosim.show.plots.bounds import SHADES
 from iosim.show.plots.cliff import cliff
 from iosim.show.plots.curves import APART
-from iosim.show.plots.figures import INK, OTHER, QUIET, STYLES, style
+from iosim.show.plots.figures import INK, QUIET, style
 from iosim.study.cache import CacheReplay, replay_cache
 from iosim.study.paper import Figure2, figure2, load
 from iosim.study.regimes import RegimeMap
@@ -102,11 +102,14 @@ def test_the_distance_of_colours_is_known() -> None:
     assert lab("#ff0000") == pytest.approx([53.24, 80.09, 67.20], abs=0.02)
 
 
-@pytest.mark.parametrize("styles", [STYLES, cliffs.STYLES], ids=["kernels", "orders"])
+KERNEL_STYLES = {name: style(name) for name, kernel in KERNELS.items() if kernel.paper}
+
+
+@pytest.mark.parametrize("styles", [KERNEL_STYLES, cliffs.STYLES], ids=["kernels", "orders"])
 def test_colours_can_be_told_apart(styles: dict[str, object]) -> None:
     colours = [found.colour for found in styles.values()]  # type: ignore[attr-defined]  # both are styles
     assert {colour.upper() for colour in colours} <= set(OKABE_ITO)
-    for one, other in combinations([*colours, OTHER.colour, INK, "#ffffff"], 2):
+    for one, other in combinations([*dict.fromkeys(colours), style("fmha").colour, INK, "#ffffff"], 2):
         assert apart(one, other) > CLEAR, (one, other)
     assert all(apart(colour, QUIET) > CLEAR for colour in colours)
     assert all(lab(colour)[0] < LIGHTEST for colour in colours)

@@ -27,8 +27,8 @@ class Listing:
     Docstrings and marks for formatters are left out.
     """
 
-    def __init__(self, boundary: Callable[[], None]) -> None:
-        self.boundary = boundary
+    def __init__(self, boundary: Callable[[], None], file: str) -> None:
+        self.boundary, self.own = boundary, (FOLDER, file)
         self.lines: list[str] = []
         self.places: dict[CodeType, dict[int, int]] = {}
         self.current = NOWHERE
@@ -51,7 +51,7 @@ class Listing:
 
     def _enter(self, frame: FrameType, _: str, __: object) -> Callable[..., Any] | None:
         code = frame.f_code
-        if not code.co_filename.startswith(FOLDER):
+        if not code.co_filename.startswith(self.own):
             return None
         if code not in self.places:
             self._append(code)
@@ -66,7 +66,7 @@ class Listing:
 
     def _append(self, code: CodeType) -> None:
         source, first = inspect.getsourcelines(code)
-        hidden = _docstring(source)
+        hidden = _hidden(source)
         self.lines += [""] if self.lines else []
         places = self.places[code] = {}
         for offset, line in enumerate(textwrap.dedent("".join(source)).splitlines()):
@@ -75,11 +75,11 @@ class Listing:
                 self.lines.append(line.partition("  # fmt:")[0])
 
 
-def _docstring(source: list[str]) -> range:
-    """The lines of a function that its docstring takes, from 0."""
+def _hidden(source: list[str]) -> set[int]:
+    """The lines of a function, from 0, that its declaration and its docstring take."""
     function = ast.parse(textwrap.dedent("".join(source))).body[0]
     assert isinstance(function, ast.FunctionDef)
-    if ast.get_docstring(function) is None:
-        return range(0)
-    told = function.body[0]
-    return range(told.lineno - 1, told.end_lineno or told.lineno)
+    hidden = {*range(function.lineno - 1)}
+    if ast.get_docstring(function) is not None:
+        hidden |= {*range(function.body[0].lineno - 1, function.body[0].end_lineno or 0)}
+    return hidden

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
+from iosim.attention.catalogue import Named, kernel
 from iosim.attention.compare import check_some_have, options_of
 from iosim.attention.plan import BlockChoice, Given, Overflow, Plan, make_plan
 from iosim.core.errors import BadInput
+from iosim.core.options import Value
 from iosim.core.problem import Attention
 from iosim.core.units import Capacity, capacity
 from iosim.show.animation.limits import measure
@@ -62,15 +64,15 @@ class MovingPicture:
 
 
 def animate(
-    name: str,
+    name: Named,
     problem: Attention = SMALL,
     *,
-    beside: str | Attention | None = None,
+    beside: Named | Attention | None = None,
     sram: Capacity | int | str | None = None,
     blocks: BlockChoice = SIDE,
     overflow: Overflow | None = None,
     seed: int = 0,
-    **options: str | bool | None,
+    **options: Value | None,
 ) -> MovingPicture:
     """Run one head of ``name`` on random numbers and return its :class:`MovingPicture`.
 
@@ -89,24 +91,24 @@ def animate(
     >>> animate("flash2", beside="flash")
     MovingPicture(flash2, 240 steps and flash, 320 steps; .save('picture.html') writes the page)
     """
-    asked = [(name, problem)]
+    asked: list[tuple[Named, Attention]] = [(name, problem)]
     if beside is not None:
-        asked.append((beside, problem) if isinstance(beside, str) else (name, beside))
+        asked.append((name, beside) if isinstance(beside, Attention) else (beside, problem))
     check_arguments(asked, options)
 
     def planned(size: Capacity | int | str) -> list[Plan]:
-        return [make_plan(kernel, one, size, blocks, overflow, options_of(kernel, options)) for kernel, one in asked]
+        return [make_plan(own, one, size, blocks, overflow, options_of(own, options)) for own, one in asked]
 
     return picture(planned(roomy(planned(PLENTY)) if sram is None else sram), seed)
 
 
-def check_arguments(asked: Sequence[tuple[str, Attention]], options: Given) -> None:
+def check_arguments(asked: Sequence[tuple[Named, Attention]], options: Given) -> None:
     """Raise :class:`BadInput` for the same run twice, for options that no kernel has, and for values of a wrong type."""
     for option, value in options.items():
-        if not isinstance(value, str | bool | None):
-            raise BadInput(f"{option} must be a text, True or False, not {' '.join(repr(value).split()):.40}")
-    check_some_have([kernel for kernel, _ in asked], options)
-    names, problems = zip(*asked, strict=True)
+        if not isinstance(value, str | bool | int | None):
+            raise BadInput(f"{option} must be a text, a number, True or False, not {' '.join(repr(value).split()):.40}")
+    check_some_have([name for name, _ in asked], options)
+    names, problems = [kernel(name) for name, _ in asked], [problem for _, problem in asked]
     if len(asked) > 1 and names[0] == names[1] and alike(*problems):
         raise BadInput(f"beside shows the same run of {names[0]} twice; name another kernel or give another problem")
 

@@ -51,12 +51,12 @@ def record(plan: Plan, seed: int = 0) -> Recording:
 
     measure(plan)
     values = random_inputs(plan.problem, seed, gradient=plan.kernel.forward is not None)
-    watcher = Watcher(Pool(np.dtype(dtypes.accumulator(plan.problem.dtype)), sample_of(plan)))
+    watcher = Watcher(Pool(np.dtype(dtypes.accumulator(plan.problem.dtype)), sample_of(plan)), plan.kernel.listing.__code__.co_filename)
     m = watcher.machine = plan.machine("execute", [watcher])
     ready = with_forward(plan, values, 0)
     with watcher.listing.followed():
         arrays = plan.run(m, ready)
-    m.finish()
+    plan.finish(m)
     held = {name: watcher.pool.put(array.data, 0) for name, array in arrays.items() if array.is_input}
     groups = plan.problem.instances
     shown = f"; 1 of {groups} KV heads and its group is shown, the others do the same" if groups > 1 else ""
@@ -75,9 +75,9 @@ class Watcher:
 
     machine: Machine
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, file: str) -> None:
         self.pool, self.steps = pool, Steps()
-        self.listing = Listing(self.settle)
+        self.listing = Listing(self.settle, file)
         self.versions: list[int] = []
         self.pending: Block | None = None
 

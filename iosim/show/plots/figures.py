@@ -8,6 +8,8 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from iosim.attention.catalogue import known
+
 INK, QUIET, GRID = "#222222", "#666666", "#dddddd"
 
 
@@ -18,24 +20,14 @@ class Style(NamedTuple):
     marker: str
 
 
-STYLES = {
-    "standard": Style("#D55E00", "s"),
-    "flash": Style("#0072B2", "o"),
-    "flash2": Style("#009E73", "^"),
-    "block-sparse": Style("#CC79A7", "D"),
-    "square-tiles": Style("#E69F00", "P"),
-    "square-tiles-backward": Style("#56B4E9", "X"),
-}
-OTHER = Style("#555555", "v")
-
-
-def style(kernel: str) -> Style:
-    """The style of a kernel, the same in every figure; a backward one without a style of its own has that of its forward one.
+def style(name: str) -> Style:
+    """How a kernel is drawn, the same in every figure: as it was declared.
 
     >>> style("flash2-backward") == style("flash2"), style("square-tiles-backward") == style("square-tiles"), style("fmha").marker
     (True, False, 'v')
     """
-    return STYLES.get(kernel) or STYLES.get(kernel.removesuffix("-backward"), OTHER)
+    found = known(name)
+    return Style(found.colour, found.mark)
 
 
 def bare(axes: Axes) -> None:
