@@ -42,6 +42,8 @@ def listing(m, X, Y, *, mask):
             mask.hide(m, s, i, j)
             y += s.rowmax()
         y[...] = y / (1.0 + y)
+        for k in i.tiles(1):
+            m.load(X[k])
         m.store(Y[i], y)
 """
 
@@ -89,11 +91,12 @@ def fill(out: int, rows: int = 1, cols: int = 1, scalar: float = 1.0, name: byte
 LOAD = rec(r.LOAD, out=1, rows=N, cols=D)
 LOOP = rec(r.LOOP, out=1, rows=N, cols=B)
 INTO = rec(r.NEXT, out=2, a=1, rows=B, flags=1)
+INSIDE = rec(r.LOOP, out=3, b=2, cols=1)
 
 
 def test_an_honest_stream_passes() -> None:
     m = run(STREAM, Caps(**{field.name: 10**6 for field in fields(Caps)}))
-    assert m.finish().arrays["X"].reads == N * D + (2 + 4 + 5) * D
+    assert m.finish().arrays["X"].reads == N * D + (2 + 4 + 5) * D + N * D
     assert m.arrays["Y"].data[0, 0] == 4 / 5  # of the first tile: y = 2 x x = 4
 
 
@@ -211,6 +214,8 @@ def test_numbers_where_none_belong_are_refused_and_others_are_the_machines_own(s
         ([fill(1), rec(r.LOAD, out=2, b=1, rows=1, cols=2)], "names handle 1 as a tile"),
         ([LOOP, rec(r.PAIRS, out=2, a=1, b=1, rows=1, cols=1)], "names handle 1 as a tile"),
         ([fill(1), rec(r.SEEN, out=2, a=1)], "names handle 1 as a tile"),
+        ([fill(1), rec(r.LOOP, out=2, b=1, cols=1)], "names handle 1 as a tile"),
+        ([LOOP, rec(r.LOOP, out=2, b=1, cols=1)], "names handle 1 as a tile"),
     ],
 )
 def test_handles_are_distrusted(records: list[bytes], says: str) -> None:
@@ -230,11 +235,32 @@ def test_handles_are_distrusted(records: list[bytes], says: str) -> None:
         ([LOOP, rec(r.ITER, a=1), rec(r.NEXT, out=2, a=1, rows=N, flags=1)], "another tile than the loop has"),
         ([LOOP, rec(r.ITER, a=1), rec(r.NEXT, out=2, a=1, rows=B, flags=3)], "another tile than the loop has"),
         ([rec(r.LOOP, out=1, rows=2, cols=2), rec(r.NEXT, out=2, a=1, rows=2, flags=1), rec(r.NEXT, out=3, a=1)], "another tile"),
+        ([LOOP, INTO, rec(r.LOOP, out=3, b=2, rows=B, cols=1)], "both an axis and a tile to be cut"),
+        ([LOOP, INTO, INSIDE, rec(r.NEXT, out=4, a=3, rows=B, flags=1)], "another tile than the loop has"),
+        ([LOOP, INTO, INSIDE, rec(r.NEXT, a=3)], "another tile than the loop has"),
         ([rec(r.LOOP, out=1, rows=2, cols=2), INTO, rec(r.NEXT, a=1), rec(r.NEXT, a=1)], "loop 1, which there is not"),
     ],
 )
 def test_shapes_arrays_and_steps_are_distrusted(records: list[bytes], says: str) -> None:
     refused(framed(*records), says)
+
+
+@pytest.mark.parametrize(
+    ("records", "says"),
+    [
+        ([rec(r.LOOP, out=1, rows=B, cols=B), rec(r.NEXT, out=2, a=1, rows=B, flags=1), INSIDE, rec(r.NEXT, out=4, a=3, rows=1, flags=1),
+          rec(r.LOAD, out=5, b=4, rows=1, cols=D)], "axis 0 has 5 rows but the tile comes from a loop over 2"),
+        ([LOOP, INTO, INSIDE, rec(r.NEXT, out=4, a=3, rows=1, flags=1), rec(r.SEEN, out=5, a=4)], "was asked for a tile of 1 out of 5"),
+        ([LOOP, INTO, rec(r.LOOP, out=3, b=2, cols=2), rec(r.NEXT, out=4, a=3, rows=2, flags=1), rec(r.SEEN, out=5, a=4)],
+         "no tile inside a tile"),
+        ([LOOP, INTO, rec(r.SEEN, out=3, flags=r.COLUMNS), rec(r.LOOP, out=4, a=3, b=2, cols=1)], "visits all rows of i"),
+        ([LOOP, INTO, rec(r.LOOP, out=3, b=2)], "the tile height must be a whole number"),
+    ],
+)  # fmt: skip
+def test_tiles_inside_tiles_are_the_machines_own(records: list[bytes], says: str) -> None:
+    with pytest.raises(IosimError, match=says) as caught:
+        run(framed(*records))
+    assert not isinstance(caught.value, Refused)
 
 
 def test_regions_are_tiles_and_cannot_lie_outside() -> None:
@@ -349,6 +375,11 @@ FLOODS: dict[str, tuple[bytes, Caps, str]] = {
         flood(9000, lambda k: [rec(r.LOOP, out=1 + 2 * k, rows=1, cols=1), rec(r.NEXT, out=2 + 2 * k, a=1 + 2 * k, rows=1, flags=1)]),
         CAPS, "9 loops that have not ended",
     ),
+    "loops inside tiles": (
+        flood(9000, lambda k: [rec(r.LOOP, out=3 + 2 * k, b=2 + 2 * k, cols=1), rec(r.NEXT, out=4 + 2 * k, a=3 + 2 * k, rows=1, flags=1)],
+              rec(r.LOOP, out=1, rows=1, cols=1), rec(r.NEXT, out=2, a=1, rows=1, flags=1)),
+        CAPS, "9 loops that have not ended",
+    ),
     "questions": (flood(9000, lambda k: [rec(r.SEEN, out=1 + k, flags=r.COLUMNS)]), FEW, "more than 10,000 elements"),
 }  # fmt: skip
 
@@ -417,6 +448,12 @@ DEAD: dict[str, tuple[list[bytes], str]] = {
                                rec(ROWMAX, out=5, a=3, rows=B, cols=1)], r"X\(2, 2\) was released when its tile ended"),
     "a tile": ([LOOP, INTO, rec(r.NEXT, out=3, a=1, rows=B, flags=1), rec(r.LOAD, out=4, b=2, rows=B, cols=D)],
                "a tile of 2 rows was used after its loop had moved on"),
+    "a tile that was cut": ([LOOP, INTO, rec(r.NEXT, out=3, a=1, rows=B, flags=1), rec(r.LOOP, out=4, b=2, cols=1)],
+                            "a tile of 2 rows was used after its loop had moved on"),
+    "a tile inside it": ([LOOP, INTO, INSIDE, rec(r.NEXT, out=4, a=3, rows=1, flags=1), rec(r.NEXT, out=5, a=3, rows=1, flags=1),
+                          rec(r.LOAD, out=6, b=4, rows=1, cols=D)], "a tile of 1 rows was used after its loop had moved on"),
+    "a question of it": ([LOOP, INTO, rec(r.LOOP, out=3, b=2, cols=2), rec(r.NEXT, out=4, a=3, rows=2, flags=1), rec(r.NEXT, a=3),
+                          rec(r.SEEN, out=5, a=4)], "a tile of 2 rows was used after its loop had moved on"),
     "a question": ([LOOP, INTO, rec(r.NEXT, out=3, a=1, rows=B, flags=1), rec(r.SEEN, out=4, a=2)], "used after its loop had moved on"),
     "an answer": ([LOOP, INTO, rec(r.SEEN, out=3, a=2), rec(r.NEXT, out=4, a=1, rows=B, flags=1),
                    rec(r.LOOP, out=5, a=3, rows=N, cols=B)], "used after its loop had moved on"),
