@@ -12,6 +12,7 @@ import pytest
 
 from iosim import machine, memory
 from iosim.attention.kernels.masking import Mask
+from iosim.attention.symbolic import SIZES, Everywhere, SymbolicMachine
 from iosim.core.masks.grid import Grid, Members, grid, index_rule
 from iosim.core.problem import Attention, Blocks
 from iosim.course.grading import records as r
@@ -23,7 +24,6 @@ from iosim.course.grading.recording import record
 from iosim.course.grading.replay import HANDLERS, replay
 from iosim.machine.ledger import Ledger, Scope
 from iosim.memory import Counts, Hbm, Machine
-from iosim.study.symbolic import SIZES, Everywhere, SymbolicMachine
 
 OFFERED = OPEN["iosim.memory"]
 OWN = [value for name in machine.__all__ if (value := getattr(machine, name)).__module__.startswith("iosim.machine.")]
