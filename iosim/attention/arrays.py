@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.attention.declaration import Array, Kernel
+from iosim.attention.declaration import AROUND, Array, Kernel
 from iosim.attention.kernels.backward.grouped import sum_over_heads
 from iosim.attention.kernels.masking import Mask
 from iosim.core import dtypes
@@ -88,9 +88,8 @@ class Launch:
         given = {"mask": self.mask(head, wide), "Br": self.blocks.rows, "Bc": self.blocks.cols, "scale": self.problem.softmax_scale}
         made |= {array.name: self.output(array, suffix) for array in own if array.role != "input"}
         asked = [made.get(array.name, made.get(array.instead or "")) for array in self.asked.arrays]
-        parameters = self.asked.parameters
-        given = {name: value for name, value in (given | self.values).items() if name in parameters}
-        self.asked.listing(self.m, *asked, **given)
+        inside = {name: value for name, value in self.values.items() if name not in AROUND or name in self.asked.parameters}
+        self.asked.listing(self.m, *asked, **{name: value for name, value in (given | inside).items() if self.asked.takes(name)})
 
     @property
     def values(self) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -37,6 +38,7 @@ class Asked(Protocol):
 
 GIVEN = ("Br", "Bc", "scale", "mask")
 """What a listing is given by keyword, where it has such a parameter."""
+ANY = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 AROUND = ("skip", "accumulator", "pack")
 """Options that say what a listing is given, and need be no parameters of it."""
 
@@ -250,14 +252,16 @@ class Kernel:
         self._check_parameters()
 
     def _check_parameters(self) -> None:
-        unnamed = [name for name, parameter in self.parameters.items() if parameter.kind is not parameter.KEYWORD_ONLY]
+        own = self.parameters.values()
+        unnamed = [one.name for one in own if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
         given = {*unnamed[: 1 + len(self.arrays)], *GIVEN, *self.has}
-        missing = [name for name, parameter in self.parameters.items() if parameter.default is parameter.empty and name not in given]
-        if len(unnamed) <= len(self.arrays) or missing:
+        missing = [one for one in own if one.default is one.empty and one.kind not in ANY and one.name not in given]
+        room = math.inf if any(one.kind is one.VAR_POSITIONAL for one in own) else len(unnamed)
+        if room <= len(self.arrays) or missing:
             wanted = ", ".join(["m", *(array.name for array in self.arrays), "*", *GIVEN, *self.has])
             raise BadInput(f"{self.name} is declared for parameters among ({wanted}), but its listing has ({', '.join(self.parameters)})")
         for option in self.has:
-            if option not in self.parameters and option not in AROUND:
+            if not self.takes(option) and option not in AROUND:
                 raise BadInput(f"{self.name} declares an option {option!r}, but its listing has no such parameter")
         made = {"O"} if self.forward is None else {"dQ", "dK", "dV"}
         if self.computes is not None and not made <= {*self.outputs}:
@@ -269,6 +273,10 @@ class Kernel:
     def parameters(self) -> Mapping[str, Parameter]:
         """The parameters of the listing, the machine first."""
         return parameters(self.listing)
+
+    def takes(self, name: str) -> bool:
+        """Whether the listing has a parameter of this name."""
+        return name in self.parameters or any(one.kind is one.VAR_KEYWORD for one in self.parameters.values())
 
     def __str__(self) -> str:
         return self.name

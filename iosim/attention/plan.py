@@ -155,7 +155,7 @@ def make_plan(
 
 def check_rules(own: Kernel, problem: Attention) -> None:
     """Raise :class:`BadInput` for a problem with a mask or dropout where the listing has no parameter ``mask`` to be told of it."""
-    if "mask" not in own.parameters and (problem.masked or problem.dropout):
+    if not own.takes("mask") and (problem.masked or problem.dropout):
         raise BadInput(f"{own} has no parameter mask, so it cannot be told who may attend; leave out masks and dropout, or add mask")
 
 

@@ -27,7 +27,7 @@ def _sizes(instead: Smaller, given: Given) -> list[str]:
         f"--dv {problem.dv}": given.get("dv") is not None or problem.dv != problem.d,
         f"--window={window[0]},{window[1]}": problem.window is not None and problem.window != large.window,
         f"--heads {problem.heads} --kv-heads {problem.kv_heads}": problem.group != large.group,
-        "--softmax streamed": instead.streamed and given.get("softmax") is None,
+        "--softmax streamed": instead.streamed and "softmax" not in given["variants"],
         "--overflow record": instead.over and given.get("overflow") is None,
     }
     return [f"--n {problem.n} --d {problem.d} --blocks {blocks}", *(text for text, needed in optional.items() if needed)]
