@@ -6,12 +6,13 @@ import numpy as np
 
 from iosim.core.errors import BadInput, NotWritten
 from iosim.core.events import Box, Kind
+from iosim.core.masks.runs import joined
 from iosim.core.storage import Array, rounded
 from iosim.machine import opaque
 from iosim.machine.ledger import Ledger
-from iosim.machine.tiles import Tile, rows_of
+from iosim.machine.tiles import Slot, Tile, rows_of
 
-Index = Tile | slice
+Index = Tile | Slot | slice
 ALL = slice(None)
 
 
@@ -32,7 +33,7 @@ class Hbm(opaque.Hbm):
         self.cost = itemsize if machine.unit == "bytes" else 1
         self.reads = self.writes = self.init_writes = 0
         self.written = None if self.is_input or machine.mode == "count" else np.zeros(shape, dtype=bool)
-        self.covered: tuple[set[Tile | None], set[Tile | None]] = set(), set()
+        self.covered: tuple[set[Tile | Slot | None], set[Tile | Slot | None]] = set(), set()
         self._data: Array | None = None
         self.lends = self.is_input
         self.narrow: np.dtype[np.generic] | None = None
@@ -70,7 +71,7 @@ class Hbm(opaque.Hbm):
             raise BadInput(f"{self.name} is an input and is never stored to; declare an output with m.output(name, shape)")
         if self.written is None:
             for axis, part in enumerate((*region.index, ALL)[:2]):
-                self.covered[axis].add(part if isinstance(part, Tile) else None)
+                self.covered[axis].add(part if isinstance(part, Tile | Slot) else None)
         else:
             self.written[top:bottom, left:right] = True
         if self._data is not None and data is not None:
@@ -91,10 +92,11 @@ class Hbm(opaque.Hbm):
             raise NotWritten(f"{self!r} is an output but {where} was never written; store every tile of it")
 
     def _gap(self, axis: int, name: str) -> str:
-        tiles = [tile for tile in self.covered[axis] if tile is not None]
-        if len(tiles) < len(self.covered[axis]):
+        if None in self.covered[axis]:
             return ""
-        end = rows_of(tiles)[0, 1]
+        tiles = rows_of(part for part in self.covered[axis] if isinstance(part, Tile))
+        slots = [part._places() for part in self.covered[axis] if isinstance(part, Slot)]
+        end = joined(np.concatenate([tiles, *slots]))[0, 1]
         return f"{name} {end}" if end < self.shape[axis] else ""
 
 
@@ -116,6 +118,16 @@ class Region(opaque.Region):
             if part.axis != self.array.shape[axis]:
                 raise self._misfit(axis, part)
             return part.start, part.start + part.size
+        if isinstance(part, Slot):
+            part.tile._check()
+            if part.tile.machine is not self.machine:
+                self.machine.foreign(part.tile, Tile)
+            if part.axis != self.array.shape[axis]:
+                raise BadInput(
+                    f"{self.array!r}: axis {axis} has {self.array.shape[axis]} rows but {part.rows} for each tile of "
+                    f"{part.tile.height} of {part.tile.axis} rows are {part.axis}; declare it with as many"
+                )
+            return part.start, part.start + part.rows
         return super()._span(axis, part)
 
     def _misfit(self, axis: int, part: Tile) -> BadInput:

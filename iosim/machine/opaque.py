@@ -104,6 +104,17 @@ class Tile(Opaque):
         return f"a tile of {self.size} rows"
 
 
+class Slot(Opaque):
+    """The rows that belong to a tile in an array that holds as many rows for every tile of a loop."""
+
+    __slots__ = ()
+    wanted = "a slot of this machine; use p.slot(rows) of a tile p of m.tiles(...)"
+    rows: int
+
+    def __repr__(self) -> str:
+        return f"a slot of {self.rows} rows"
+
+
 class OnChip(Opaque):
     """A two-dimensional value on chip."""
 

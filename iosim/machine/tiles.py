@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from iosim.core.errors import BadInput, LoopMisuse
+from iosim.core.expressions import ceiling
 from iosim.core.masks.runs import FULL, Int, Runs, joined, whole_axis
 from iosim.core.masks.visits import Visit
 from iosim.machine import opaque
@@ -36,6 +37,11 @@ class Tile(Scope, opaque.Tile):
         if seen is not None:
             raise BadInput("seen= limits a loop over a whole axis, m.tiles(n, b, seen=...); i.tiles(b) visits all rows of i")
         return Tiles(self.machine, self.size, self.machine.size("the tile height", b), None, self)
+
+    def slot(self, rows: int) -> Slot:
+        """The rows that belong to this tile in an array that holds ``rows`` for every tile of its loop, such as partial results."""
+        self._of_axis()
+        return Slot(self, self.machine.size("the rows of a slot", rows))
 
     @property
     def height(self) -> int:
@@ -81,6 +87,32 @@ class Tile(Scope, opaque.Tile):
         if rows[0, 1] >= self.size:
             return np.asarray(np.minimum(runs * loop.height, loop.rows))
         return (np.concatenate([np.arange(*run) for run in runs])[:, None, None] * loop.height + rows).reshape(-1, 2)
+
+
+class Slot(opaque.Slot):
+    """An index of an HBM array: the place of a tile among the tiles of its axis, ``rows`` rows each."""
+
+    __slots__ = ("rows", "tile")
+
+    def __init__(self, tile: Tile, rows: int) -> None:
+        self.tile, self.rows = tile, rows
+
+    @property
+    def axis(self) -> int:
+        """The rows of an array that has a slot for every tile."""
+        axis: int = ceiling(self.tile.axis, self.tile.height) * self.rows
+        return axis
+
+    @property
+    def start(self) -> int:
+        """Where it begins."""
+        return self.tile.start // self.tile.height * self.rows
+
+    def _places(self) -> Int:
+        """The rows of the slots of all the tiles that its tile stands for, as (start, stop) pairs."""
+        group = self.tile.group
+        one = np.array([[self.start, self.start + self.rows]])
+        return one if group is None else np.stack([group.first, group.stop], axis=1) * self.rows
 
 
 def rows_of(tiles: Iterable[Tile], depth: int = 0) -> Int:

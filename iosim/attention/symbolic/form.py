@@ -106,7 +106,7 @@ class ClosedForm:
     def spelled(self) -> dict[str, str]:
         """The sum of the words, the same for square problems, and the operations, as ``iosim explain`` writes terms."""
         sums = {"words": self.total, "square": self.square, **self.operations._asdict()}
-        return {name: PLAIN.spell(sum_) for name, sum_ in sums.items()}
+        return {name: "no closed form" if sum_ is None else PLAIN.spell(sum_) for name, sum_ in sums.items()}
 
     def rows(self) -> list[dict[str, object]]:
         """The lines as plain data; what was derived is text as ``--check`` reads it."""
@@ -117,11 +117,14 @@ class ClosedForm:
         return {
             "kernel": self.kernel, "options": self.asked(), "dropout": self.dropout, "agrees": self.agrees, "moves": self.rows(),
             "words": self.formula, "latex": self.latex,
-            "operations": {name: FORMULA.spell(count) for name, count in self.operations._asdict().items()},
+            "operations": {name: count if count is None else FORMULA.spell(count) for name, count in self.operations._asdict().items()},
         }  # fmt: skip
 
     def table(self) -> str:
         """A line for each array and kind of move."""
+        if not self.terms:
+            derived = [[line.array, line.move, PLAIN.spell(line.derived)] for line in self.lines()]
+            return table(["array", "move", "derived by the run"], derived)
         rows: list[list[Cell]] = [
             [line.array, line.move, PLAIN.spell(line.derived), line.by_hand, "equal" if line.equal else "DIFFERENT"]
             for line in self.lines()
@@ -129,6 +132,8 @@ class ClosedForm:
         return table(["array", "move", "derived by the run", "by hand", ""], rows)
 
     def __str__(self) -> str:
+        if not self.terms:
+            return f"{self.name}: {PLAIN.spell(self.total)} words"
         verdict = "equal to the closed form by hand" if self.agrees else "DIFFERENT from the closed form by hand"
         return f"{self.name}: {PLAIN.spell(self.total)} words, {verdict}"
 

@@ -68,11 +68,19 @@ class SymbolicMachine(Machine):
         return iter([(0, loop.size, kind, times.xreplace(only) * loop.every, None) for kind, only in kinds])
 
     def finish(self) -> Counts:
-        """End the run and return its counts, summed over all tiles; raises :class:`BadInput` where the sums have no closed form."""
+        """End the run and return its counts, summed over all tiles; raises :class:`BadInput` where the words have no closed form.
+
+        Operations without one are None.
+        """
         counts = super().finish()
         moved = {name: Traffic(*map(self._summed, (a.reads, a.writes, a.init_writes))) for name, a in counts.arrays.items()}
-        flops = Flops(*map(self._summed, (self.matmul, self.elementwise, self.exp)))
-        return replace(counts, arrays=moved, flops=flops)
+        return replace(counts, arrays=moved, flops=Flops(*map(self._summed_if_possible, (self.matmul, self.elementwise, self.exp))))
+
+    def _summed_if_possible(self, operations: int) -> int:
+        try:
+            return self._summed(operations)
+        except BadInput:
+            return cast(int, None)
 
     def _declare(self, name: str, shape: Shape, dtype: str, kind: Literal["input", "output", "scratch"]) -> Hbm:
         return super()._declare(name, shape, dtype, "input" if kind == "input" else "scratch")

@@ -28,11 +28,11 @@ class Moves(NamedTuple):
 
 
 class Operations(NamedTuple):
-    """Floating-point operations of one head, as sympy expressions; see :class:`iosim.core.counts.Flops`."""
+    """Floating-point operations of one head, as sympy expressions; None where there is none. See :class:`iosim.core.counts.Flops`."""
 
-    matmul: sympy.Expr
-    elementwise: sympy.Expr
-    exp: sympy.Expr
+    matmul: sympy.Expr | None
+    elementwise: sympy.Expr | None
+    exp: sympy.Expr | None
 
 
 def of_counts(counts: Counts) -> dict[str, Moves]:

@@ -53,8 +53,10 @@ PLAIN, FORMULA, LATEX = Style(NAMES, " "), Style(CALLS, "*"), Style(CEILINGS, " 
 
 
 def in_tiles(words: sympy.Expr) -> sympy.Expr:
-    """The same words over symbols for the numbers of tiles."""
-    return sympy.expand(words.xreplace(TILES))
+    """The same words over symbols for the numbers of tiles; numbers of other tiles, which no table names, are called as they are computed."""
+    known = words.xreplace(TILES)
+    others = {tiles: sympy.Symbol(f"ceil({tiles.args[0]})".replace(" ", ""), integer=True) for tiles in known.atoms(sympy.ceiling)}
+    return sympy.expand(known.xreplace(others))
 
 
 def products(words: sympy.Expr) -> list[sympy.Expr]:
@@ -91,5 +93,5 @@ def _place(part: sympy.Expr) -> tuple[object, ...]:
 def _rank(factor: tuple[sympy.Expr, int]) -> int:
     """Where a factor stands: sums of numbers of tiles, symbols in their order, sums of widths."""
     if factor[0].is_Symbol:
-        return ORDER.index(factor[0])
+        return ORDER.index(factor[0]) if factor[0] in ORDER else 0
     return -1 if factor[0].free_symbols & set(LENGTHS) else len(ORDER)

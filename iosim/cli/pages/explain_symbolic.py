@@ -16,6 +16,7 @@ from iosim.core.errors import BadInput
 if TYPE_CHECKING:
     from iosim.attention.symbolic import ClosedForm
 
+BY_HAND = ("if square", "by hand")  # what is said of closed forms by hand alone
 TAKEN = ("kernel", "open_sizes", "dropout", *VARIANTS, "variants", "json", "csv")
 
 option = click.option(
@@ -54,7 +55,7 @@ def text_of(found: ClosedForm) -> str:
         "",
         found.table(),
         "",
-        *(wrapped(text, width(), f"{label:13}", 13) for label, text in below.items()),
+        *(wrapped(text, width(), f"{label:13}", 13) for label, text in below.items() if found.terms or label not in BY_HAND),
     ]
     return "\n".join(lines)
 

@@ -1,7 +1,7 @@
 """The records of which a kernel's stream is made: one fixed size, one meaning a field. Standard library only; both sides know it.
 
 A stream is a row of frames, each a length in bytes (four bytes, little-endian) and as many whole records. It ends with END, or with FAIL
-records that say which exception ended the listing. What is made gets the next handle, from 1: values, blocks, tiles, loops and runs
+records that say which exception ended the listing. What is made gets the next handle, from 1: values, blocks, tiles, slots, loops and runs
 share one row of numbers. 0 is no handle.
 
 What can be done with values on chip is declared here, by the names that Python and :mod:`iosim.machine` have for it: the stand-in offers
@@ -39,7 +39,7 @@ MIXED_INTO = _ops(*OPERATORS)  # of a block, which is updated, and a number
 ONE = _ops("exp", "log", "finite", "nonzero")  # functions of one value
 ROWS = _ops("rowmax", "rowsum")  # methods that reduce rows
 TURN = next(_number)
-END, FAIL = next(_number), next(_number)
+END, FAIL, SLOT = next(_number), next(_number), next(_number)
 
 ROW, COL, UNSEEN, COLUMNS, VISITED_COLUMNS, UNVISITED_ROWS = range(6)  # flags of SEEN: what the grid was asked
 RULE, KEPT = 0, 1  # flags of PAIRS: which of the mask's rules
@@ -50,6 +50,7 @@ USES: dict[int, str] = {
     LOOP: "out a b rows cols",  # seen (runs, or 0), the tile that it cuts (0: an axis), the axis (0: of that tile), the tile height
     ITER: "a",  # the loop
     NEXT: "flags out a rows",  # the tile's code, the tile (0: it is over), the loop, the tile's size
+    SLOT: "out a rows",  # the tile, and the rows that each of them has
     SEEN: "flags out a",  # which runs of the grid, and of which tile (0: of no tile)
     LOAD: "out a b c rows cols",  # the array's place among the arguments, a tile for each axis (0: the whole of it)
     STORE: "flags a b c rows",  # flags: init; the array, its tiles; rows: the value

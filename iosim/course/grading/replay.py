@@ -23,7 +23,7 @@ from iosim.course.grading.caps import UNBOUNDED, Caps
 from iosim.course.grading.stream import Failed, Records, Refused, label, parse
 from iosim.machine import Block, Hbm, Machine, OnChip, Tile, Value, where
 from iosim.machine.blocks import SPENT
-from iosim.machine.tiles import Tiles
+from iosim.machine.tiles import Slot, Tiles
 
 __all__ = ["Caps", "Failed", "Refused", "caps_of", "line_of", "replay"]
 
@@ -86,6 +86,8 @@ class Replay:
         self.values: dict[int, Value] = {}
         self.blocks: dict[int, Block] = {}
         self.tiles: dict[int, Tile] = {}
+        self.slots: dict[int, Slot] = {}
+        self.most_slots = MOST_KEPT
         self.loops: dict[int, Tiles] = {}
         self.runs: dict[int, Runs] = {}
         self.of_all: dict[int, Runs] = {}
@@ -131,12 +133,18 @@ class Replay:
         tile = self.tiles.get(handle)
         return self.dead_tile(handle) if tile is None else tile
 
-    def region(self, record: Record) -> tuple[Hbm, Tile | slice, Tile | slice]:
+    def index(self, handle: int) -> Tile | Slot | slice:
+        """What a region is cut by: a tile, a slot, or 0 for the whole axis."""
+        if not handle:
+            return WHOLE
+        slot = self.slots.get(handle)
+        return self.tile(handle) if slot is None else slot
+
+    def region(self, record: Record) -> tuple[Hbm, Tile | Slot | slice, Tile | Slot | slice]:
         """The array and the tiles of a load or a store."""
         if record[A] >= len(self.arrays):
             raise self.refused(f"the stream names array {record[A]} of {len(self.arrays)}")
-        top, left = record[B], record[C]
-        return self.arrays[record[A]], self.tile(top) if top else WHOLE, self.tile(left) if left else WHOLE
+        return self.arrays[record[A]], self.index(record[B]), self.index(record[C])
 
     def label(self, raw: bytes) -> str:
         """The label in a name field."""
@@ -301,6 +309,14 @@ def product(run: Replay, record: Record) -> None:
         if run.m.matmul + 2 * rows * inner * cols > run.caps.flops:
             raise run.refused(f"its products take more than {run.caps.flops:,} operations")
     run.give(record, x @ y)
+
+
+def slot(run: Replay, record: Record) -> None:
+    """The slot of a tile; those of tiles that are over are forgotten from time to time."""
+    if len(run.slots) >= run.most_slots:
+        run.slots = {handle: kept for handle, kept in run.slots.items() if kept.tile.open}
+        run.most_slots = 2 * len(run.slots) + MOST_KEPT
+    run.slots[record[OUT]] = run.tile(record[A]).slot(record[ROWS])
 
 
 def load(run: Replay, record: Record) -> None:
@@ -471,7 +487,8 @@ UPDATES: dict[int, Handler] = {
     **{op: update_by_number(meaning(f"i{name}")) for name, op in r.MIXED_INTO.items()}, r.SET: update(overwrite),
 }  # fmt: skip
 OTHERS: dict[int, Handler] = {
-    r.LOOP: loop, r.ITER: begin, r.NEXT: step, r.SEEN: ask, r.LOAD: load, r.STORE: store, r.FULL: full, r.LET: let, r.END: end,
+    r.LOOP: loop, r.ITER: begin, r.NEXT: step, r.SEEN: ask, r.SLOT: slot, r.LOAD: load, r.STORE: store, r.FULL: full, r.LET: let,
+    r.END: end,
 }  # fmt: skip
 MAKERS = frozenset(VALUES)
 HANDLERS = VALUES | UPDATES | OTHERS

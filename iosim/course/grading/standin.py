@@ -12,12 +12,12 @@ from typing import NoReturn
 from iosim.core.errors import BadInput
 from iosim.course.grading import records as r
 from iosim.course.grading.standin_log import Log, label, whole
-from iosim.course.grading.standin_tiles import Rule, Runs, Tile, Tiles
+from iosim.course.grading.standin_tiles import Rule, Runs, Slot, Tile, Tiles
 from iosim.course.grading.standin_values import Block, OnChip, Value
 from iosim.machine import opaque
 from iosim.machine.opaque import Shape, Span, expect, number
 
-Index = Tile | slice
+Index = Tile | Slot | slice
 
 
 class Hbm(opaque.Hbm):
@@ -47,6 +47,8 @@ class Region(opaque.Region):
 
     def _span(self, axis: int, part: Index) -> Span:
         """The tile's handle, or 0, and how many rows or columns it has."""
+        if isinstance(part, Slot):
+            return part._handle, part.rows
         return (part._handle, part.size) if isinstance(part, Tile) else super()._span(axis, part)
 
 

@@ -48,8 +48,24 @@ class Tile(opaque.Tile):
         """Cut this tile into tiles of ``b`` rows, the last one short."""
         return Tiles(self._loop._log, self.size, whole("the tile height", b), seen, self)
 
+    def slot(self, rows: int) -> Slot:
+        """The rows that belong to this tile in an array that holds ``rows`` for every tile of its loop."""
+        log, many = self._loop._log, whole("the rows of a slot", rows)
+        handle = log._next()
+        log._put(r.SLOT, handle, self._handle, rows=many)
+        return Slot(handle, many)
+
     def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"a tile has size, full, first, last and tiles, and no {name}: one tile stands for all of its kind")
+        raise AttributeError(f"a tile has size, full, first, last, tiles and slot, and no {name}: one tile stands for all of its kind")
+
+
+class Slot(opaque.Slot):
+    """An index of an HBM array: the rows that belong to a tile."""
+
+    __slots__ = ("_handle", "rows")
+
+    def __init__(self, handle: int, rows: int) -> None:
+        self._handle, self.rows = handle, rows
 
 
 class Tiles:
