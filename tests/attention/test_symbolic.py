@@ -269,11 +269,6 @@ def test_ragged_tiles_inside_tiles_may_have_no_closed_form() -> None:
             for _ in i.tiles(Bc):
                 m.load(X[i])
 
-    def count_what_divides_nothing(m: SymbolicMachine, X: Hbm, grid: Any) -> None:
-        for i in m.tiles(N_q, Br):
-            for _ in i.tiles(Bc):
-                m.full(0.0, 1, 1, name="one") + 1.0
-
     def count_inside_the_first(m: SymbolicMachine, X: Hbm, grid: Any) -> None:
         for j in m.tiles(N_k, 2 * Bc):
             for _ in j.tiles(Bc):
@@ -281,11 +276,22 @@ def test_ragged_tiles_inside_tiles_may_have_no_closed_form() -> None:
                     if i.first:
                         m.load(X[i])
 
-    for listing in (read_again, count_what_divides_nothing, count_inside_the_first):
+    for listing in (read_again, count_inside_the_first):
         m, X, _, grid = machine()
         listing(m, X, grid)
         with pytest.raises(BadInput, match=r"not linear in the rows of a tile.*no closed form"):
             m.finish()
+
+
+def test_operations_without_a_sum_are_left_open() -> None:
+    m, X, _, _ = machine()
+    for i in m.tiles(N_q, Br):
+        for _ in i.tiles(Bc):
+            m.full(0.0, 1, 1, name="one") + 1.0
+        m.load(X[i]) @ m.full(0.0, X.shape[1], 2, name="two")
+    flops = m.finish().flops
+    assert flops.elementwise is None
+    assert flops.matmul == 4 * N_q * d
 
 
 def test_tiles_of_another_axis_and_masks_of_tiles_inside_tiles_are_refused() -> None:

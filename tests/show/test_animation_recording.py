@@ -226,7 +226,11 @@ def test_overflow_is_recorded_where_that_is_asked() -> None:
 
 MASK = np.eye(16, dtype=bool)
 REFUSED: dict[str, tuple[tuple[object, ...], dict[str, object], str]] = {
-    "an array for a text": (("standard",), {"softmax": np.array([1, 2])}, r"softmax must be a text, a number, True or False, not array\(\[1, 2\]\)"),
+    "an array for a text": (
+        ("standard",),
+        {"softmax": np.array([1, 2])},
+        r"softmax must be a text, a number, True or False, not array\(\[1, 2\]\)",
+    ),
     "a long array": (("standard",), {"softmax": np.zeros((50, 50))}, "softmax must be a text"),
     "a list": (("flash",), {"first_pass": ["load"]}, "first_pass must be a text"),
     "a number": (("flash2",), {"skip": 1}, "skip must be"),

@@ -53,7 +53,7 @@ PLAIN, FORMULA, LATEX = Style(NAMES, " "), Style(CALLS, "*"), Style(CEILINGS, " 
 
 
 def in_tiles(words: sympy.Expr) -> sympy.Expr:
-    """The same words over symbols for the numbers of tiles; numbers of other tiles, which no table names, are called as they are computed."""
+    """The same words over symbols for the numbers of tiles; those that no table names are called as they are computed."""
     known = words.xreplace(TILES)
     others = {tiles: sympy.Symbol(f"ceil({tiles.args[0]})".replace(" ", ""), integer=True) for tiles in known.atoms(sympy.ceiling)}
     return sympy.expand(known.xreplace(others))
