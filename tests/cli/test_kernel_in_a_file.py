@@ -1,4 +1,4 @@
-"""A kernel in a file of its own gets what iosim's kernels get: split keys with partial results, an option, and a pass that combines them."""
+"""A kernel in a file gets what ours get: split keys with partial results, an option, and a pass that combines them."""
 
 from __future__ import annotations
 
