@@ -12,11 +12,13 @@ import pytest
 
 from iosim import KERNELS, Attention, BadInput, Capacity, animate, simulate, trace
 from iosim.attention.inputs import random_inputs
+from iosim.attention.kernels.masking import Mask
 from iosim.attention.plan import make_plan
 from iosim.core.dtypes import accumulator
 from iosim.core.events import Event
 from iosim.core.masks.patterns import random
-from iosim.show.animation import from_trace, recording
+from iosim.memory import Hbm, Machine, exp
+from iosim.show.animation import from_trace, listing, recording
 from iosim.show.animation.moving import SMALL, MovingPicture
 from iosim.show.animation.pool import Sample
 from iosim.show.animation.recording import Recording, Watcher, record
@@ -262,3 +264,46 @@ def test_a_wrong_argument_gets_one_line(name: str) -> None:
 )
 def test_two_runs_may_differ_in_one_thing(beside: Attention) -> None:
     assert len(animate("flash2", beside=beside, sram=Capacity(256)).runs) == 2
+
+
+# tiles inside tiles
+
+
+def halves(m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, *, Br: int, Bc: int, scale: float, mask: Mask) -> None:
+    """Attention without rescaling, two query rows at a time inside a tile; keys go through tiles inside tiles, too."""
+    for i in m.tiles(Q.shape[0], Br):
+        for j in i.tiles(2):
+            q = m.load(Q[j])
+            o, l_i = m.full(0.0, j.size, V.shape[1], name="O_i"), m.full(0.0, j.size, 1, name="l_i")
+            for k in m.tiles(K.shape[0], Bc):
+                for x in k.tiles(2):
+                    p = m.let(exp(scale * (q @ m.load(K[x]).T)), "P_i")
+                    o += p @ m.load(V[x])
+                    l_i += p.rowsum()
+            m.store(O[j], o / l_i)
+
+
+def test_a_tile_inside_a_tile_is_told_by_both_and_is_no_key_tile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where j stands for rows of i, pairs of i and j are no pairs of queries and keys; and what is computed stands at the rows of j."""
+    monkeypatch.setattr(listing, "FOLDER", __file__)
+    made = record(make_plan(halves, Attention(n=10, nk=7, d=3), SRAM, (4, 3), None, {}))
+    steps, things = made.steps, list(made.steps.things)
+    begun = [things[place][:3] for kind, _, place, *_ in steps.rows if KINDS[kind] == "begin"]
+    assert {variable for variable, *_ in begun} == {"i", "i.j", "k", "k.x"}
+    assert [rows for variable, *rows in begun if variable == "i.j"] == [[0, 2], [2, 4], [4, 6], [6, 8], [8, 10]]
+    assert [rows for variable, *rows in begun if variable == "k.x"][:4] == [[0, 2], [2, 3], [3, 5], [5, 6]]
+    allocated = [things[place] for kind, _, place, *_ in steps.rows if KINDS[kind] == "alloc"]
+    assert {(name, top, bottom) for name, top, bottom, *_ in allocated} == {
+        (name, top, top + 2) for name in ("O_i", "l_i", "P_i") for top in range(0, 10, 2)
+    }
+    Q, K, V = (inputs(made)[name] for name in "QKV")
+    P = np.exp(Q @ K.T / 3**0.5)
+    assert np.allclose(stored(made, "O"), P @ V / P.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+def test_a_trace_of_tiles_inside_tiles_moves(tmp_path: Path, sealed: Callable[[Sequence[Event]], str]) -> None:
+    events = make_plan(halves, Attention(n=10, nk=7, d=3), SRAM, (4, 3), None, {}).trace()
+    (tmp_path / "trace.jsonl").write_text(sealed(events), encoding="utf-8")
+    [made] = from_trace(str(tmp_path / "trace.jsonl")).runs
+    moved = [list(made.steps.things)[place][:3] for kind, _, place, *_ in made.steps.rows if KINDS[kind] == "store"]
+    assert moved == [("O", top, top + 2) for top in range(0, 10, 2)]

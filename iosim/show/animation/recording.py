@@ -12,7 +12,7 @@ from iosim.attention.plan import Plan
 from iosim.core import dtypes
 from iosim.core.described import described
 from iosim.core.events import Event
-from iosim.machine import Block, Hbm, Machine
+from iosim.machine import Block, Hbm, Machine, Tile
 from iosim.show.animation.limits import measure, sample_of
 from iosim.show.animation.listing import Listing
 from iosim.show.animation.pool import Array, Pool, Sample
@@ -84,7 +84,7 @@ class Watcher:
     def __call__(self, event: Event) -> None:
         """Note an event; a block made of one number is filled after its event, and so noted at the next."""
         self._fill()
-        self.steps.add(event, self.listing.current, self._contents(event), self.listing.variable if event.kind == "begin" else "")
+        self.steps.add(event, self.listing.current, self._contents(event), self._variable() if event.kind == "begin" else "")
         if event.kind in ("load", "alloc"):
             self.versions.append(self.machine.residents[-1].version)
         elif event.kind == "end":
@@ -97,6 +97,12 @@ class Watcher:
             if block.version != self.versions[place]:
                 self.versions[place] = block.version
                 self.steps.compute(place, self.listing.current, self._block(block, block.label))
+
+    def _variable(self) -> str:
+        """The loop variable of the tile that begins; i.j inside a tile i, whose axis it shares, and so no tile j of another one."""
+        tile = self.machine.tile
+        outer = tile.loop.outer if isinstance(tile, Tile) else None
+        return self.listing.variable if outer is None else f"{self.steps.scopes[len(outer.kind) - 1][0]}.{self.listing.variable}"
 
     def _contents(self, event: Event) -> int:
         if event.kind in ("store", "init"):

@@ -42,7 +42,7 @@ class Steps:
     def top(self, name: str, height: int) -> int:
         """The first row that a computed block of ``height`` rows stands for: S_ij for tile i, dK_j for tile j."""
         role = "j" if name.partition("_")[2].startswith("j") else "i"
-        tops = (start for variable, start, stop in self.scopes if variable == role and stop - start == height)
+        tops = (start for variable, start, stop in self.scopes if variable.partition(".")[0] == role and stop - start == height)
         return next(tops, UNKNOWN)
 
     def _thing(self, event: Event, variable: str) -> int:
