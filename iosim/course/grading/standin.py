@@ -90,7 +90,7 @@ class Machine(Log):
         shape = expect(Tile, i).size, expect(Tile, j).size
         if not isinstance(rule, Rule):
             raise BadInput("m.pairs takes the rule of the mask that the listing got, mask.rule; where there is no mask, hide nothing")
-        return Value(self, self._make(r.PAIRS, shape, i._handle, j._handle, flags=rule._number), shape)
+        return Value(self, r.PAIRS, shape, i._handle, j._handle, flags=rule._number)
 
     def tiles(self, n: int, b: int, *, seen: Runs | None = None) -> Tiles:
         """Cut ``range(n)`` into tiles of ``b`` rows, the last one short; ``seen`` limits the loop to some."""

@@ -21,22 +21,21 @@ class OnChip(opaque.OnChip):
     """A two-dimensional value on chip: a number that names it and its shape. There are no elements here."""
 
     __slots__ = ("_handle", "_log", "shape")
-    label = "an unnamed value"
-
-    def __init__(self, log: Log, handle: int, shape: Shape) -> None:
-        self._log, self._handle, self.shape = log, handle, shape
+    _log: Log
+    _handle: int
 
     @property
     def T(self) -> Value:
         """The transpose."""
-        return made(r.TURN, self.shape[::-1], self)
+        return Value(self._log, r.TURN, self.shape[::-1], self._handle)
 
     def __matmul__(self, other: OnChip) -> Value:
-        x, y = self.shape, expect(OnChip, other).shape
-        if x[1] != y[0]:
-            made(r.TWO["matmul"], NEITHER, self, other)
-            raise BadInput(f"{self!r} @ {other!r}: the inner sizes {x[1]} and {y[0]} differ")
-        return made(r.TWO["matmul"], (x[0], y[1]), self, other)
+        (rows, inner), (inner_too, cols) = self.shape, expect(OnChip, other).shape
+        fits = inner == inner_too
+        found = Value(self._log, r.TWO["matmul"], (rows, cols) if fits else NEITHER, self._handle, other._handle)
+        if not fits:
+            raise BadInput(f"{self!r} @ {other!r}: the inner sizes {inner} and {inner_too} differ")
+        return found
 
 
 Operand = OnChip | float
@@ -46,6 +45,10 @@ class Value(OnChip):
     """An intermediate of one expression: no name, no room; assigned to, it is written down so that the machine refuses it."""
 
     __slots__ = ()
+    label = "an unnamed value"
+
+    def __init__(self, log: Log, op: int, shape: Shape, a: int, b: int = 0, scalar: float = 0.0, flags: int = 0) -> None:
+        self._log, self._handle, self.shape = log, log._make(op, shape, a, b, scalar, flags=flags), shape
 
     def _assign(self, *_: object) -> NoReturn:
         self._log._put(r.MIXED_INTO["add"], a=self._handle)
@@ -70,34 +73,29 @@ class Block(OnChip):
             raise BadInput(f"cannot write {new!r} into {self!r}")
 
 
-def made(op: int, shape: Shape, x: OnChip, y: OnChip | None = None, scalar: float = 0.0) -> Value:
-    """Write down that ``op`` makes a value of ``shape``."""
-    log = x._log
-    return Value(log, log._make(op, shape, x._handle, 0 if y is None else y._handle, scalar), shape)
-
-
 def operator(name: str) -> Callable[[OnChip, Operand], Value]:
     """The operator of two values, or of a value and a Python number."""
     op, mixed = r.TWO[name], r.MIXED[name]
 
     def operate(x: OnChip, y: Operand) -> Value:
+        log, shape = x._log, x.shape
         if not isinstance(y, OnChip):
-            return made(mixed, x.shape, x, None, number(y))
-        if y.shape == x.shape:
-            return made(op, x.shape, x, y)
-        try:
-            shape = broadcast(x, y)
-        except BadInput:
-            made(op, NEITHER, x, y)
-            raise
-        return made(op, shape, x, y)
+            return Value(log, mixed, shape, x._handle, 0, number(y))
+        if y.shape != shape:
+            try:
+                shape = broadcast(x, y)
+            except BadInput:
+                Value(log, op, NEITHER, x._handle, y._handle)
+                raise
+        return Value(log, op, shape, x._handle, y._handle)
 
     return operate
 
 
 def reflected(name: str) -> Callable[[OnChip, float], Value]:
     """The operator of a Python number on the left."""
-    return lambda x, y: made(r.REFLECTED[name], x.shape, x, None, number(y))
+    op = r.REFLECTED[name]
+    return lambda x, y: Value(x._log, op, x.shape, x._handle, 0, number(y))
 
 
 def in_place(name: str) -> Callable[[Block, Operand], Block]:
@@ -117,12 +115,12 @@ def in_place(name: str) -> Callable[[Block, Operand], Block]:
 
 def unary(op: int) -> Callable[[OnChip], Value]:
     """The function that writes ``op``: one value in, one of its shape out."""
-    return lambda x: made(op, expect(OnChip, x).shape, x)
+    return lambda x: Value(expect(OnChip, x)._log, op, x.shape, x._handle)
 
 
 def reduction(op: int) -> Callable[[OnChip], Value]:
     """The method that writes ``op``: (rows, cols) to (rows, 1)."""
-    return lambda x: made(op, (x.shape[0], 1), x)
+    return lambda x: Value(x._log, op, (x.shape[0], 1), x._handle)
 
 
 def maximum(x: Operand, y: Operand) -> Value:
@@ -132,10 +130,9 @@ def maximum(x: Operand, y: Operand) -> Value:
 
 def where(keep: OnChip, x: OnChip, otherwise: float) -> Value:
     """``x`` where ``keep`` holds, else the number ``otherwise``; both of one shape."""
-    shape = expect(OnChip, x).shape
-    if expect(OnChip, keep).shape != shape:
+    if expect(OnChip, keep).shape != expect(OnChip, x).shape:
         raise BadInput(f"where: the condition has shape {keep.shape} but {x.label} has {x.shape}")
-    return made(r.WHERE, shape, keep, x, number(otherwise))
+    return Value(x._log, r.WHERE, x.shape, keep._handle, x._handle, number(otherwise))
 
 
 larger = operator("maximum")
