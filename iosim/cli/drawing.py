@@ -1,4 +1,4 @@
-"""Figures on request: matplotlib takes longer to load than most commands to run, so it loads where one is drawn."""
+"""Figures on request. matplotlib loads only where one is drawn, since that takes longer than most commands."""
 
 from __future__ import annotations
 

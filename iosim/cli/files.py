@@ -11,9 +11,9 @@ from typing import BinaryIO
 
 @contextmanager
 def whole_file(path: str) -> Iterator[BinaryIO]:
-    """A file to write, which takes the name ``path`` once it is complete; until then, and after an error, ``path`` is as it was.
+    """A file to write, which takes the name ``path`` when it is complete; until then, and after an error, ``path`` stays as it was.
 
-    What is no regular file (a pipe, a terminal, /dev/null) is written as it is. Raises :class:`OSError`.
+    A pipe, a terminal or /dev/null is written directly. Raises :class:`OSError`.
     """
     if os.path.exists(path) and not os.path.isfile(path):
         with _naming(path), open(path, "wb") as file:
@@ -35,7 +35,7 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Let an error in writing say to which file, as one in opening does; that a reader went away is no error."""
+    """Name the file in an error of writing, as errors of opening do; a closed pipe stays as it is."""
     try:
         yield
     except OSError as error:

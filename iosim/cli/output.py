@@ -56,12 +56,12 @@ def deliver(given: Given, answer: Answer) -> None:
 
 
 def as_json(document: object) -> str:
-    """One document; integers stay exact, and what is no number is null."""
+    """One document; integers stay exact, and NaN and infinity become null."""
     return json.dumps(_finite(document), indent=2)
 
 
 def as_csv(rows: Sequence[Record]) -> str:
-    """A head and one line a row; nested numbers are spread over columns, except those of arrays, which only JSON has."""
+    """A head and one line for each row; nested numbers get columns of their own, except those of arrays, which only JSON has."""
     flat = [dict(_spread(row)) for row in rows]
     columns = list(dict.fromkeys(name for row in flat for name in row))
     out = io.StringIO()
@@ -72,7 +72,7 @@ def as_csv(rows: Sequence[Record]) -> str:
 
 
 def width() -> int:
-    """How wide text may be: as the terminal, but from 80 to 100 columns; 100 where it goes elsewhere."""
+    """The width of text: that of the terminal, from 80 to 100 columns; 100 for a file."""
     return min(100, max(80, shutil.get_terminal_size((100, 0)).columns))
 
 

@@ -1,4 +1,4 @@
-"""Text in lines that are not broken at the hyphens of names, nor where it is tied together."""
+"""Text in lines, never broken at a hyphen or at a tie."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bar in a notebook while work is long; nothing anywhere else, and nothing is installed for it."""
+"""A bar in a notebook while work takes long, and nothing anywhere else; it needs no package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PATIENCE = 0.5  # seconds of silence before a bar appears
 
 
 def bar(what: str) -> Callable[[int, int], None]:
-    """A function to call with (done, of) after each step: it shows ``what`` and how much of it is done, and clears that at the end."""
+    """A function to call with (done, of) after each step: it shows how much of ``what`` is done, and clears the bar at the end."""
     if not in_notebook():
         return lambda done, of: None
     from iosim.core.tables import words

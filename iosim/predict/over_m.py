@@ -1,4 +1,4 @@
-"""Words over M in steps, and at which M one such curve crosses another: found by merging their steps, not by looking at some M."""
+"""Words over M as step functions, and the exact M at which two of them cross, found by merging their steps."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def lowest(name: str, variants: Sequence[Steps]) -> Steps:
 
 
 def versus(first: Steps, second: Steps) -> tuple[Win, ...]:
-    """Who of two moves fewer words, from the least M at which one of them fits; whoever does not fit loses.
+    """Which of two curves moves fewer words, from the least M at which one of them fits; one that does not fit loses.
 
     >>> made = [Steps(name, *map(np.array, (sram, words)), *[np.ones(2, int)] * 3) for name, sram, words in (
     ...     ("a", [4, 9], [8, 3]), ("b", [6, 7], [8, 5]))]
@@ -74,13 +74,13 @@ def versus(first: Steps, second: Steps) -> tuple[Win, ...]:
 def crossovers(first: Steps, second: Steps) -> tuple[Win, ...]:
     """Every M at which the sign of the difference of two changes, and who moves fewer words from there on.
 
-    That one of them does not fit below some M is no crossing where it moves more from there on: see :func:`versus` for how it begins.
+    The M at which the second of them begins to fit is no crossing where it moves more there; :func:`versus` holds the beginning.
     """
     return versus(first, second)[1:]
 
 
 def leaders(curves: Sequence[Steps]) -> tuple[Win, ...]:
-    """Who moves the fewest words of all, from the least M at which anyone fits; of equals the first."""
+    """Which curve moves the fewest words of all, from the least M at which one fits; of equals the first."""
     sram, words = _merged(curves)
     return _changes(sram, np.argmin(words, axis=0), dict(enumerate(one.name for one in curves)))
 

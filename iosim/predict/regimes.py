@@ -34,7 +34,7 @@ def regimes(problem: Attention, *, backward: bool = False) -> tuple[Regime, Regi
     """The small cache (M < d²), the middle, and from M = Nd words on the cache in which everything fits, or nearly.
 
     d is the width of Q and K, N the shorter of the two sequences; where N <= d the middle is empty. The theorems are for N_k = N and
-    d_v = d; where these differ, so do their constants at most. Where d_v > d, or Nd words hold no blocks of flash2, the last one is
+    d_v = d; elsewhere their constants may differ. Where d_v > d, or Nd words hold no blocks of flash2, the last one is
     called a large cache instead: not everything fits.
 
     >>> [(one.name, one.start, one.stop) for one in regimes(Attention(n=4096, d=64))]
@@ -65,7 +65,7 @@ def floors(problem: Attention, sram: int, *, backward: bool = False) -> tuple[Bo
 
 
 def theta_words(problem: Attention, sram: int, *, backward: bool = False) -> float | None:
-    """What stands in the Θ that holds at ``sram`` words, without any constant; None where N_k is not N or d_v not d.
+    """The expression in the Θ at ``sram`` words, without a constant; None where N_k is not N or d_v is not d.
 
     >>> theta_words(Attention(n=4096, d=64), 1024), theta_words(Attention(n=4096, d=64), 16384)
     (33554432.0, 4194304.0)

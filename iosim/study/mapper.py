@@ -105,7 +105,7 @@ _Rung = tuple[str, Int, Ints]
 
 
 def _rungs(problem: Attention, kernel: str, options: Options) -> Iterator[_Rung]:
-    """From the ideal accounting of a kernel to the honest one: why, and the room and the words of all blocks."""
+    """From the ideal accounting of a kernel to the honest one, step by step: the reason, the room and the words of all blocks."""
     rows, cols = smallest_blocks(problem.n)[:, None], smallest_blocks(problem.nk, problem.d, problem.dv)
     room = case(kernel, problem, options).bound(rows, cols, Room())
     terms = predict.dense_terms(kernel, n=problem.n, nk=problem.nk, d=problem.d, dv=problem.dv, Br=rows, Bc=cols, options=options)
@@ -125,7 +125,7 @@ def _rungs(problem: Attention, kernel: str, options: Options) -> Iterator[_Rung]
 
 
 def _fused(problem: Attention, schedule: Schedule, rows: Ints, cols: Ints, words: Ints) -> Iterator[_Rung]:
-    """A kernel that hands no scores through HBM: its own schedule, then P in the place of S, then whole tiles of what streams past."""
+    """A kernel that keeps the scores on chip: its own schedule, then P in the place of S, then whole tiles of the streamed operands."""
     width, queries = problem.d + problem.dv, schedule.outside == "queries"
     waits, streams = (rows, cols) if queries else (cols, rows)
     yield ("only Q and O wait on chip" if queries else "only K and V wait on chip, O in HBM"), schedule.room(problem, rows, cols), words

@@ -1,4 +1,4 @@
-"""Which numbers of the map are counted by running the listings: as many as take about a second together."""
+"""Which numbers of the map are counted by running the listings: as many as one second allows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_TILES = 2**20  # along Q and K, of all rows together; counting takes about 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How many of the fewest words, counted, are ``right``, how many ``wrong``, and how many would take too long."""
+    """How many rows were counted ``right``, how many ``wrong``, and how many were left out because they take too long."""
 
     right: int
     wrong: int

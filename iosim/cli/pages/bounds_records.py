@@ -72,7 +72,7 @@ def regime_of(regime: Regime) -> Record:
 
 
 def crossovers_of(found: RegimeMap) -> Iterator[Record]:
-    """For each two that are compared, from which M on who moves fewer words: at first, and wherever that changes."""
+    """For each pair, who moves fewer words from which M on."""
     for first, second in pairs(found):
         wins = [{"sram": win.sram, "fewest": win.name} for win in found.versus(first, second)]
         yield {"blocks": found.rule, "first": first, "second": second, "begin": wins[0], "crossovers": wins[1:]}

@@ -63,7 +63,7 @@ def titled(regime: Regime, found: RegimeMap) -> str:
 
 
 def cells_of(row: Row, found: RegimeMap) -> list[Cell]:
-    """One capacity; where nothing fits, that is said, and what would."""
+    """One capacity; where nothing fits, what is needed."""
     m: list[Cell] = [f"{row.sram:,}", of_square(row.sram, found)]
     bound: list[Cell] = [words(row.bound.words), row.bound.name]
     if row.rival is None or row.words is None:
@@ -101,7 +101,7 @@ def notes(made: Sequence[RegimeMap]) -> Iterator[str]:
 
 
 def crossings(made: Sequence[RegimeMap], width: int) -> str:
-    """Where each two cross, exactly: a sentence for each that is compared with others."""
+    """Where each pair crosses: a sentence for each."""
     lines = []
     for one in made:
         for first, group in groupby(pairs(one), key=lambda pair: pair[0]):
@@ -111,7 +111,7 @@ def crossings(made: Sequence[RegimeMap], width: int) -> str:
 
 
 def told(wins: Sequence[Win], other: str, found: RegimeMap) -> str:
-    """How one fares against another over M, in words.
+    """How one kernel compares with another over M, in words.
 
     >>> from iosim import Attention, regime_map
     >>> found = regime_map(Attention(n=64, d=4))

@@ -73,7 +73,7 @@ def legend(curve: Curve, drawn: Sequence[str]) -> list[str]:
 
 
 def remarks(curve: Curve) -> list[str]:
-    """Why some numbers are missing, only recorded, or larger than one would think."""
+    """Why some numbers are missing, have an overflow, or are larger than expected."""
     over = ["! the blocks need more than M: overflow recorded"] if any(any(curve.over(name)) for name in curve.kernels) else []
     refusals = dict.fromkeys(reason for name in curve.kernels if (reason := refused(curve, name)) is not None)
     return [*over, *refusals, *(note for name in curve.kernels for note in noted(curve, name))]

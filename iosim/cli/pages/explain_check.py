@@ -28,7 +28,7 @@ of_option = click.option(
 
 
 def answer(kernel: Kernel, expression: str, of: str | None, given: Given) -> Answer:
-    """The verdict on a formula, in every form; raises :class:`BadInput` for options that say what the grid says itself."""
+    """The verdict on a formula, in every form; raises :class:`BadInput` for options that the grid sets itself."""
     refuse(expression)
     verdict = check_formula(
         kernel.name, expression, of=of or "words", blocks=given["blocks"], dtype=given["dtype"], causal=given["causal"],
@@ -45,7 +45,7 @@ def text_of(verdict: Verdict) -> str:
 
 
 def refuse(expression: str) -> None:
-    """Raise :class:`BadInput` for options beside --check that its grid has no place for."""
+    """Raise :class:`BadInput` for options that --check does not take."""
     context = click.get_current_context()
     asked = [name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     for name in asked:

@@ -61,7 +61,7 @@ def text_of(found: ClosedForm) -> str:
 
 
 def refuse() -> None:
-    """Raise :class:`BadInput` for options beside --symbolic that it has no place for."""
+    """Raise :class:`BadInput` for options that --symbolic does not take."""
     context = click.get_current_context()
     for name in context.params:
         if name not in TAKEN and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:

@@ -89,7 +89,7 @@ def _three(one: Judged | None) -> tuple[str, str, str]:
 
 
 def published_alone(rows: Sequence[Judged], width: int) -> str:
-    """What no kernel stands beside; where there is no room for the table, where to find it."""
+    """The methods without a kernel; where the table is too wide, how to see it."""
     lengths = [str(n) for n in sorted({one.cell.n for one in rows})]
     cells = {(one.cell.method, str(one.cell.n)): theirs(one.cell.value) for one in rows}
     methods = list(dict.fromkeys(one.cell.method for one in rows))

@@ -1,4 +1,4 @@
-"""Who takes what room on chip, seen by watching a machine count."""
+"""Which values take how much SRAM at the peak, seen by watching a machine count."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Resident(NamedTuple):
 
 @dataclass(slots=True)
 class Watch:
-    """An observer that keeps who was resident when most room was taken, in the order of arrival."""
+    """An observer that keeps the residents at the peak, in the order of arrival."""
 
     open: list[list[Resident]] = field(default_factory=lambda: [[]])
     used: int = 0
@@ -43,7 +43,7 @@ class Watch:
 
 
 def at_the_peak(plan: Plan) -> tuple[Resident, ...]:
-    """Who is on chip when ``plan`` needs most.
+    """The values on chip when ``plan`` needs most.
 
     >>> from iosim.attention.plan import make_plan
     >>> from iosim.core.problem import Attention

@@ -81,7 +81,7 @@ def honest(kernel: str, given: Given, problem: Attention) -> Iterator[Row]:
 
 
 def narrowed(plain: Plan, sides: Sides, given: Given, problem: Attention) -> Try:
-    """The best blocks of those whose two sides are so."""
+    """The best blocks among those with such sides."""
     try:
         blocks = narrow(plain, problem, sides)
     except BadInput as error:
@@ -98,7 +98,7 @@ def roomy(kernel: str, given: Given, problem: Attention) -> Plan:
 
 
 def narrow(plain: Plan, problem: Attention, sides: Sides) -> Blocks | None:
-    """The blocks that move the fewest words of those whose two sides are so, as a block mask does not know yet."""
+    """The blocks with such sides that move the fewest words, for a problem without its block mask."""
     rows = problem.n * (problem.group if plain.options.pack else 1)
     found = plane(plain.kernel.name, problem, allowed(rows, sides), allowed(problem.nk, sides), plain.options, plain.sram.unit)
     return found.least(plain.sram.amount)

@@ -1,4 +1,4 @@
-"""How large the file of a trace will be, told before its first line."""
+"""How large the file of a trace will be, known before its first line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def size(plan: Plan, text: Callable[[Event], str]) -> int:
 
 
 def typical(event: Event, shape: tuple[int, ...]) -> Event:
-    """The event in the middle of its array, where it is not all of an axis: most of its repetitions have as many digits there."""
+    """The event moved to the middle of its array, where its numbers have as many digits as in most of its repetitions."""
     box = zip(event.box, shape, strict=False)
     middle = tuple((start, stop) if (start, stop) == (0, most) else (most // 2, most // 2) for (start, stop), most in box)
     return replace(event, box=middle or event.box)

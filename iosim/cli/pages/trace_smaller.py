@@ -12,7 +12,7 @@ SMALL_GRID = "small-grid.npy"
 
 
 def advice(instead: Smaller, given: Given) -> str:
-    """The options that make the problem smaller, and how to make the files that they name; all other options stay as they are."""
+    """The options that make the problem smaller, and how to make the files that they name."""
     files = [*_mask(instead, given), *_grid(instead, given)]
     asked = " ".join([*_sizes(instead, given), *(f"{option} {name}" for option, name, _ in files)])
     made = f" after: {'; '.join(_save(name, part) for _, name, part in files)}" if files else ""

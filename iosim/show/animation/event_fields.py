@@ -1,4 +1,4 @@
-"""One record of a trace as an event, if its fields have the types that they must have."""
+"""One record of a trace as an event, after a check of its fields."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def event_of(record: Mapping[str, object]) -> Event:
 
 
 def unique(fields: list[tuple[str, object]]) -> dict[str, object]:
-    """The fields of one JSON object, none of which may be there twice: readers differ in which of them they take."""
+    """The fields of one JSON object; raises :class:`BadInput` for a field that is there twice, of which readers take either."""
     found = dict(fields)
     if len(found) < len(fields):
         names = [name for name, _ in fields]
@@ -43,14 +43,14 @@ def unique(fields: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def printable(text: str, most: int = SHOWN) -> str:
-    """The beginning of a text that a file holds, such that it makes one line and no terminal obeys it; "" for nothing but spaces."""
+    """The beginning of a text from a file, on one line and without control characters; "" for nothing but spaces."""
     words = " ".join(text.split())
     shown = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in words[:most])
     return f"{shown}…" if len(words) > most else shown
 
 
 def whole(record: Mapping[str, object], field: str) -> int:
-    """A field that is a whole number from 0; a fraction, a NaN, a truth value or a text is none."""
+    """A field that is a whole number from 0; raises :class:`BadInput` for a fraction, a NaN, a truth value or a text."""
     found = record[field]
     if type(found) is not int or not 0 <= found < LARGEST:
         raise BadInput(f"its {field} is {found!r:.40}, not a whole number from 0 to below 2^53")

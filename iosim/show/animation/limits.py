@@ -1,4 +1,4 @@
-"""What is too much for one page: counted before anything runs."""
+"""Limits of one page, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Extent:
 
 
 class TooLarge(BadInput):
-    """A run that no page can show: ``found`` says how large it is and what the limits are, ``instead`` is a smaller one, if any is."""
+    """A run that is too large for a page. ``found`` says how large it is, and the limits; ``instead`` is a smaller problem, or None."""
 
     def __init__(self, found: str, instead: Smaller | None) -> None:
         self.found, self.instead = found, instead
@@ -53,7 +53,7 @@ class TooLarge(BadInput):
 
 
 def measure(plan: Plan, beside: Sequence[Plan] = ()) -> Extent:
-    """The extent of a run; raises :class:`TooLarge` where it does not fit, naming a smaller problem in which those ``beside`` fit, too."""
+    """The extent of a run; raises :class:`TooLarge` where it does not fit, with a problem that fits, also for the plans ``beside``."""
     found = extent(plan)
     if not found.fits:
         raise TooLarge(excess(plan, found), smaller([plan, *beside], fits))
@@ -61,7 +61,7 @@ def measure(plan: Plan, beside: Sequence[Plan] = ()) -> Extent:
 
 
 def extent(plan: Plan) -> Extent:
-    """The extent of a run, however large, from one tile of each kind, and of many heads that run one after the other from three."""
+    """The extent of a run of any size: one tile of each kind is visited, and at most three heads that run one after the other."""
     problem, heads = plan.problem, plan.problem.group
     if heads <= FEW or plan.options.pack:
         return counted(plan)
@@ -103,7 +103,7 @@ def excess(plan: Plan, found: Extent) -> str:
 
 
 def in_python(instead: Smaller) -> str:
-    """The smaller problem as a call: what it needs of the masks is taken from those of the large one."""
+    """The smaller problem as a Python call; its masks are cut out of those of the large one."""
     problem, large, (rows, cols) = instead.problem, instead.large.problem, (instead.blocks.rows, instead.blocks.cols)
     told, more = repr(replace(problem, mask=None, block_mask=None)).removesuffix(")"), ""
     if large.mask is not None:
@@ -118,9 +118,9 @@ def in_python(instead: Smaller) -> str:
 
 
 def sample_of(plan: Plan) -> Sample:
-    """All numbers where there is room for them, else 8 columns of as many rows as have room.
+    """All numbers where there is room for them, else 8 columns of as many rows as fit.
 
-    The numbers are bounded by what events bring: a tile of an input is kept once, and a block may be overwritten for each time it is used.
+    The bound follows from the events: a tile of an input is kept once, and a block may be overwritten each time it is used.
     """
     events, _ = events_of(plan)
     inputs = {event.name for event in events if event.kind == "input"}

@@ -1,4 +1,4 @@
-"""The source lines that a run executes: those of the kernel functions that it enters, and which of them runs now."""
+"""The source lines of the kernel functions that a run enters, and the line that runs now."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class MovingPicture:
 
     @property
     def html(self) -> str:
-        """The whole page: it asks for no other file and no address."""
+        """The whole page, without any other file or address."""
         return page([run.document() for run in self.runs])
 
     def save(self, path: str | Path) -> None:
@@ -52,7 +52,7 @@ class MovingPicture:
 
     @property
     def _height(self) -> int:
-        """Pixels in which two runs side by side have room, so that no frame scrolls inside a notebook that scrolls."""
+        """The height of the frame in pixels, high enough that it does not scroll inside the notebook."""
         count, most = len(self.runs), max(len(run.steps.arrays) for run in self.runs)
         return min(TALLEST, HEIGHT[count] + MORE[count] * max(0, most - FEW))
 

@@ -30,6 +30,6 @@ def part(name: str) -> str:
 
 
 def embedded(document: object) -> str:
-    """JSON that can stand inside a script element: no character of it can end that, or begin a comment."""
+    """JSON for a script element: no character in it can end the element, or begin a comment."""
     text = json.dumps(document, separators=(",", ":"), allow_nan=False)
     return re.sub("[<>&]", lambda sign: f"\\u{ord(sign[0]):04x}", text)

@@ -1,4 +1,4 @@
-"""A recording: everything that the page shows of one run, taken from its events while it computes real numbers."""
+"""A recording of one run for the page, made from its events while it computes real numbers."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def record(plan: Plan, seed: int = 0) -> Recording:
 
 
 class Watcher:
-    """An observer of a machine that executes: it notes every event with its line, and what blocks and regions hold after it.
+    """An observer of a machine that executes: it notes every event, its line, and the contents of blocks and regions after it.
 
-    A listing may not look at what is on chip, and neither may anything that counts; this looks only, so that people can see.
+    No listing may look at what is on chip, and nothing that counts may. This only looks, so that people can see.
     """
 
     machine: Machine
@@ -82,7 +82,7 @@ class Watcher:
         self.pending: Block | None = None
 
     def __call__(self, event: Event) -> None:
-        """Note an event; a block made of one number is filled after its event, and so noted at the next."""
+        """Note an event. A block made of one number is filled after its event, so that its contents are noted at the next one."""
         self._fill()
         self.steps.add(event, self.listing.current, self._contents(event), self._variable() if event.kind == "begin" else "")
         if event.kind in ("load", "alloc"):

@@ -1,4 +1,4 @@
-"""The smaller problem that shows the same: as many tiles as can be seen one by one, and small ones."""
+"""A smaller problem that shows the same, in fewer and smaller tiles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FEWEST = (2, 1)  # where all else is too much
 class Smaller:
     """The plans of the smaller problem, in the order of those that were too large, the first of which is ``large``.
 
-    Of a mask every ``elements``-th row and column is taken, of a grid every ``tiles``-th, and what that gives is cut to size.
+    An element mask keeps every ``elements``-th row and column, a grid of tiles every ``tiles``-th; both are cut to size.
     """
 
     large: Plan
@@ -59,12 +59,12 @@ class Smaller:
 
     @property
     def streamed(self) -> bool:
-        """Whether a row of S did not fit, which may be so no longer."""
+        """Whether a row of S did not fit; in the smaller problem it might."""
         return any(plan.options.softmax == "streamed" for plan in self.plans)
 
     @property
     def over(self) -> bool:
-        """Whether it takes more than M, too, and that must be asked for."""
+        """Whether it needs more than M, which must be asked for."""
         return any(plan.overflow == "record" and not wide(plan) for plan in self.plans)
 
 
@@ -107,7 +107,7 @@ def reduced(plan: Plan, sides: Blocks, most: int, heads: int) -> Attention:
 
 
 def like(one: Attention, large: Attention, sides: Blocks) -> Attention:
-    """``one`` with the rules of ``large``: of its mask every so many rows and columns, for its block mask as many tiles as any has."""
+    """``one`` with the rules of ``large``: its element mask thinned out, its block mask full, which has the most tiles."""
     mask, steps = large.mask, (large.n // one.n, large.nk // one.nk)
     part = None if mask is None else mask[:: steps[0], :: steps[1]][: one.n, : one.nk]
     tiles = None if large.block_mask is None else patterns.dense(one.n, one.nk, sides.rows, sides.cols)
@@ -126,12 +126,12 @@ def grid_of(plan: Plan) -> tuple[int, int]:
 
 
 def reach(window: int, plan: Plan, sides: Blocks, nk: int) -> int:
-    """A side of a window that reaches over as many tiles, or over half of the keys where that is less; -1 stays unbounded."""
+    """One side of a window, reaching over as many tiles as before, at most half of the keys; -1 stays unbounded."""
     return window if window <= 0 else min(-(-window * sides.cols // plan.blocks.cols), max(1, nk // 2))
 
 
 def width(problem: Attention, d: int) -> int:
-    """Columns of V beside ``d`` of Q and K, in about the old proportion."""
+    """The width of V where Q and K have ``d`` columns, in about the old proportion."""
     return min(problem.dv, max(1, min(round(d * problem.dv / problem.d), 4 * d)))
 
 

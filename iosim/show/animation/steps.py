@@ -29,7 +29,7 @@ class Steps:
     scopes: list[tuple[str, int, int]] = field(default_factory=list)
 
     def add(self, event: Event, line: int = UNKNOWN, at: int = UNKNOWN, variable: str = "") -> None:
-        """Append what an event did; a declaration goes to ``arrays``, and that an operand was used is no step."""
+        """Append what an event did. A declaration goes to ``arrays``; the use of an operand is no step."""
         if event.kind in DECLARED:
             self.arrays.append((event.name, event.kind, event.box[0][1], event.box[1][1]))
         elif event.kind != "use":

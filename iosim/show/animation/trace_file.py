@@ -1,4 +1,4 @@
-"""Traces from files: JSON lines as ``iosim trace`` writes them, believed no further than they can be followed."""
+"""Traces from files: JSON lines as ``iosim trace`` writes them, each checked against those before it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SIGNS = {
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The events of a file but for ``use``, which nobody sees move, and the unit in which they count SRAM."""
+    """The events of a file without ``use``, which moves nothing, and the unit in which they count SRAM."""
 
     events: list[Event]
     unit: Unit
@@ -74,12 +74,12 @@ def opened(path: str) -> BufferedReader:
 
 
 def named(path: str) -> str:
-    """A path as one line, which it need not be."""
+    """A path on one line; control characters in it are escaped."""
     return path if path.isprintable() else ascii(path)
 
 
 class Reader:
-    """Reads a trace line by line, and follows it as it goes."""
+    """Reads a trace line by line, and checks that each event follows from those before it."""
 
     def __init__(self, path: str, file: BufferedReader) -> None:
         self.path, self.file = named(path), file
@@ -88,7 +88,7 @@ class Reader:
         self.before: dict[str, object] = {}
 
     def events(self) -> Iterator[Event]:
-        """The events of a whole trace, each checked: its form, what it does after those before it, and its seal."""
+        """The events of a whole trace, each checked: its fields, what it does, and its seal."""
         for raw in self._lines():
             if "last" in self.before:
                 self._refuse(f"comes after the end of the trace, in line {self.number - 1}; give every trace a file of its own")
@@ -103,7 +103,7 @@ class Reader:
             self._refuse(f"{self.run.missing()}; {AGAIN}")
 
     def _lines(self) -> Iterator[bytes]:
-        """Lines that are no longer than any event's; the last may lack its end."""
+        """The lines, none longer than an event can be; the last may lack its end."""
         first = self._line()
         self._check_sign(first)
         for raw in chain((first,), iter(self._line, b"")):
@@ -186,14 +186,14 @@ class Reader:
             self._refuse(f"does not end in the check of its text{after}: a line was changed, moved or left out here; {AGAIN}")
 
     def _broken(self, record: dict[str, object], event: Event) -> bool:
-        """Whether a line has another seal than follows from it and those before it."""
+        """Whether the seal of a line is not that of its text and the lines before it."""
         last = "last" in record
         self.seal.line(event, last=last)
         expected = {**({"version": VERSION} if self.number == 1 else {}), **({"last": True} if last else {}), "check": self.seal.check}
         return {name: record[name] for name in EXTRAS if name in record} != expected
 
     def _too_large(self, most: str) -> NoReturn:
-        """Refuse at once: nobody knows how long the rest is, and how large it is helps nobody."""
+        """Refuse at once, without reading the rest."""
         told = f"line {self.number}, is one too many: more than {most} are too large to animate"
         raise BadInput(f"{self.path}, {told}; trace a smaller problem, as with {SMALLER}")
 

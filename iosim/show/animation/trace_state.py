@@ -1,4 +1,4 @@
-"""What a trace has done so far: its arrays, the open tiles and what is on chip. What it says next must follow from that."""
+"""The state of a trace: its arrays, the open tiles and what is on chip. Each event must follow from it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Declared:
 
 
 class TraceState:
-    """The state of a run, event by event. SRAM is held in words and in bytes: a trace counts in one of them, and does not say in which."""
+    """The state of a run, event by event. SRAM is counted in words and in bytes, since a trace does not say which of them it uses."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, Declared] = {}
@@ -41,11 +41,11 @@ class TraceState:
 
     @property
     def unit(self) -> Unit:
-        """The unit that every claim so far was in; words where both would do."""
+        """The unit of SRAM that agrees with every event so far; words where both do."""
         return next(iter(self.used))
 
     def follow(self, event: Event) -> None:
-        """Do what an event does; raises :class:`BadInput`, in words that go on after "line 7,", for what does not follow."""
+        """Do what an event does; raises :class:`BadInput` where that is impossible, with a message that goes on after "line 7,"."""
         if event.kind in DECLARED:
             self._declare(event)
         elif event.kind == "begin":
@@ -57,7 +57,7 @@ class TraceState:
         self._check_sram(event)
 
     def missing(self) -> str:
-        """What a whole trace would have done by now; "" where it is whole."""
+        """What is missing from a whole trace; "" where nothing is."""
         if self.tiles:
             return f"is the last, but {open_tiles(len(self.tiles))}"
         for name, array in self.arrays.items():
@@ -113,7 +113,7 @@ class TraceState:
             self.resident[place] += 1
 
     def _look(self, event: Event, array: Declared) -> None:
-        """Fill a region that is written, or see that one that is read is full."""
+        """Mark a region as written, or check that a region that is read was written."""
         self.looked += event.words
         if self.looked > MOST_LOOKED:
             raise BadInput(f"moves too many different regions: {self.looked:,} words in all, the limit is {MOST_LOOKED:,}")

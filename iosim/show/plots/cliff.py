@@ -112,7 +112,7 @@ def marks(axes: Axes, replay: Replay, sizes: Sequence[int]) -> None:
 
 
 def scratchpad(axes: Axes, replay: Replay, low: int, high: int) -> None:
-    """What the listing's loads read, named to the right of the panel, and how much of it stands on chip at once, named above it."""
+    """A level line at the words that the listing loads, and an upright one at the most words that it holds at once."""
     reads, held = replay.scratchpad.reads, replay.held
     axes.plot([low, high], [reads, reads], color=INK, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
     text, inside = f"the scratchpad\nreads {words(reads)}", low <= held <= high
@@ -130,7 +130,7 @@ def scratchpad(axes: Axes, replay: Replay, low: int, high: int) -> None:
 
 
 def above(axes: Axes, replays: Sequence[Replay], subtitle: str) -> None:
-    """The title, and below it the kinds of cache and the orders, with the size from which each is harmless."""
+    """The title, and below it the kinds of cache and the orders, each with the size from which it moves no more than the scratchpad."""
     orders = [
         (f"{NAMES[replay.order]}: as the scratchpad from {replay.enough:,} words on", STYLES[replay.order].colour) for replay in replays
     ]

@@ -31,9 +31,9 @@ class Point(NamedTuple):
 def curves(*sweeps: Sequence[Record], subtitles: Sequence[str] = ()) -> Figure:
     """One panel for each of ``sweeps``, as :func:`iosim.sweep` returns them: over M where that varies, else over N.
 
-    Dashed and hollow where overflow was recorded, interrupted where a kernel does not fit. The grey region lies below the lower bound,
-    which holds for whoever computes every pair in an SRAM of M. ``subtitles`` say what each panel holds fixed.
-    Raises :class:`iosim.core.errors.BadInput` where there is nothing to draw.
+    Dashed and hollow where overflow was recorded, interrupted where a kernel does not fit. The grey region lies below the lower bound for
+    algorithms that compute every pair in an SRAM of M. ``subtitles`` say what each panel holds fixed. Raises
+    :class:`iosim.core.errors.BadInput` where there is nothing to draw.
 
     >>> from iosim import Attention, sweep
     >>> figure = curves(sweep(Attention(n=256, d=64), n=[256, 512, 1024]), sweep(Attention(n=1024, d=64), sram=[8192, 16384]))
@@ -129,7 +129,7 @@ def label(axes: Axes, labels: Iterable[tuple[float, str, str]], apart: float = A
 
 
 def spread(heights: Sequence[float], apart: float = APART) -> list[float]:
-    """Rising heights, moved until they are ``apart``, close ones together around their middle.
+    """Rising heights, moved until neighbours are ``apart``; heights that are close move together around their middle.
 
     >>> [round(height, 4) for height in spread([0.1, 0.5, 0.5])]
     [0.1, 0.4725, 0.5275]
@@ -143,7 +143,7 @@ def spread(heights: Sequence[float], apart: float = APART) -> list[float]:
 
 
 def _first(group: Sequence[float], apart: float) -> float:
-    """Where the first of a group stands whose middle is the mean of the heights that it wants."""
+    """The first height of a group, whose middle is the mean of the heights that it wants."""
     return sum(group) / len(group) - apart * (len(group) - 1) / 2
 
 

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A text, and the places of which it stands beside any one, in data coordinates."""
+    """A text, and the places it may stand beside, in data coordinates."""
 
     text: str
     places: Sequence[Point]
@@ -57,7 +57,7 @@ class Boxes(NamedTuple):
 
 
 class Tries(NamedTuple):
-    """Where a label could stand: the place that it names, its box, how many times as far as need be, and how much worse that is."""
+    """Where a label could stand: the place that it names, its box, its distance in steps, and the cost of that."""
 
     places: Floats
     boxes: Boxes
@@ -66,7 +66,7 @@ class Tries(NamedTuple):
 
 
 def place(axes: Axes, labels: Sequence[Label], line: Sequence[Point] = (), written: Sequence[Text] = ()) -> None:
-    """Write each label close to its place, in the panel and clear of other labels and their places, and of ``line`` where it can be.
+    """Write each label close to its place, inside the panel, clear of other labels and places, and of ``line`` where possible.
 
     The first labels choose first, after those ``written`` before. The figure must have its final layout.
     """
@@ -106,7 +106,7 @@ def spots(axes: Axes, places: Sequence[Point]) -> Floats:
 
 
 def some(places: Sequence[Point]) -> Sequence[Point]:
-    """Places, or some of many."""
+    """The places; where there are many, some of them."""
     return places[:: max(1, -(-len(places) // MOST_PLACES))]
 
 
@@ -118,7 +118,7 @@ def tries(places: Floats, size: Floats) -> Tries:
 
 
 def cost(tried: Boxes, panel: Floats, taken: Boxes, line: Floats) -> Floats:
-    """How bad it is to stand there: over others or outside is worst, and on the line is bad."""
+    """The cost of a place: standing over others or outside is worst, on the line is bad."""
     inside = Boxes(np.zeros((1, 2)), panel[None])
     area = np.prod(tried.high - tried.low, axis=1)
     over, outside = tried.shared(taken).sum(axis=1), area - tried.shared(inside)[:, 0]
@@ -127,12 +127,12 @@ def cost(tried: Boxes, panel: Floats, taken: Boxes, line: Floats) -> Floats:
 
 
 def crowd(tried: Boxes, taken: Boxes) -> Floats:
-    """How close the others are: who has a choice of places stands by itself."""
+    """How close the others are, for labels that have a choice of places."""
     return np.asarray((5 / (5 + tried.apart(taken))).sum(axis=1))
 
 
 def mistaken(found: Tries, named: Floats) -> Floats:
-    """Whether another place than its own is the nearest."""
+    """Whether another place is nearer than the label's own."""
     every = found.boxes.apart(Boxes(named, named))
     own = np.hypot(*(found.places - np.clip(found.places, found.boxes.low, found.boxes.high)).T)
     return np.asarray(2.0 * (every < own[:, None] + 1e-6).sum(axis=1) - 2)

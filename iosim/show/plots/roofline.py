@@ -22,10 +22,10 @@ ROOM = 4.0  # how many times the axes go beyond what is on them
 
 
 def roofline(reports: Sequence[Report], device: Device) -> Figure:
-    """Flops a second of the matrix products over their flops per byte moved, on log axes, a mark a report; the roof is what is sustained.
+    """Flops a second of the matrix products over flops per byte moved, on logarithmic axes, one mark for each report.
 
-    The slope is the bandwidth, the flat part the rate, at the fractions of peak that :func:`iosim.predict.roofline.roofline` assumes. A
-    mark lies below the roof where other operations, or thread blocks too few for all SMs, take the time. Raises
+    The roof is the sustained bandwidth and rate, at the fractions of peak that :func:`iosim.predict.roofline.roofline` assumes. A
+    mark lies below the roof where other operations take the time, or where there are too few thread blocks for all SMs. Raises
     :class:`iosim.core.errors.BadInput` without reports, for reports of several element types, and for one that the device has no rate for.
 
     >>> from iosim import Attention, simulate
@@ -57,7 +57,7 @@ def spot(time: Time) -> tuple[float, float]:
 
 
 def roof(axes: Axes, times: Sequence[tuple[Report, Time]]) -> list[tuple[float, float]]:
-    """Draw what is sustained at most, with its two limits named, and return it as points."""
+    """Draw the roof, name its two limits, and return it as points."""
     time = times[0][1]
     balance, found = time.matmul_rate / time.bandwidth, [spot(each) for _, each in times]
     low, high = min(balance, *(x for x, _ in found)) / ROOM, max(balance, *(x for x, _ in found)) * ROOM

@@ -41,7 +41,7 @@ Floats = NDArray[np.float64]
 
 
 class Cells(NamedTuple):
-    """What is drawn of one kernel: the edges of the cells on both axes, their words, those of all heads, and which of them fit."""
+    """What is drawn of one kernel: the edges of the cells on both axes, the words of all heads, and which cells fit."""
 
     x: Floats
     y: Floats
@@ -65,7 +65,7 @@ class Mark:
 
 
 def tile_map(reports: Sequence[Report]) -> Figure:
-    """One panel for each report's kernel, in its problem, SRAM and variants: the words of all blocks, whatever those of the report.
+    """One panel for each report: the words of its kernel in all blocks, on its problem, in its SRAM.
 
     Colour is the words that all heads move, on a logarithmic scale that the panels share; grey and hatched is what does not fit, and the
     line around it is where the residents are M. The blocks that the rules choose are marked, hollow where they do not fit.
@@ -95,7 +95,7 @@ def tile_map(reports: Sequence[Report]) -> Figure:
 
 
 def cells_of(report: Report) -> Cells:
-    """The words of some heights of both axes, close enough together to look like all."""
+    """The words at some heights of both axes, close enough to look like all of them."""
     p = report.problem
     if p.mask is not None and p.n * p.nk > MOST_PAIRS:
         raise BadInput(f"an element mask of {p.n:,} x {p.nk:,} pairs takes minutes in all blocks; draw a smaller problem")
@@ -112,7 +112,7 @@ def asked(report: Report, rows: Ints | int, cols: Ints | int) -> Plane:
 
 
 def heights(rows: int, points: int) -> Ints:
-    """About ``points`` whole numbers up to ``rows``, evenly spaced on a logarithmic axis where they are not all.
+    """About ``points`` whole numbers up to ``rows``, evenly spaced on a logarithmic axis; all of them where there are fewer.
 
     >>> heights(100, 9).tolist()
     [1, 2, 3, 6, 10, 18, 32, 56, 100]
@@ -127,7 +127,7 @@ def edges(at: Ints) -> Floats:
 
 
 def panel(axes: Axes, report: Report, cells: Cells, norm: LogNorm) -> QuadMesh:
-    """Draw one kernel, but for what is written on it."""
+    """Draw one kernel without labels."""
     x, y = cells.x, cells.y
     axes.set(xscale="log", yscale="log", xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
     bare(axes)
@@ -156,7 +156,7 @@ def ticks(axes: Axes) -> None:
 
 
 def contours(axes: Axes, cells: Cells, norm: LogNorm) -> ContourSet | None:
-    """Lines of as many words: dark where colours are light, so where words are few. None where there is no room for any."""
+    """Contour lines of the words, dark where the colours are light; None where there is no room for any."""
     inside = np.ma.array(cells.words, mask=~cells.fits).T
     if min(inside.shape) < 2 or not (found := levels(norm)):
         return None
@@ -168,7 +168,7 @@ def contours(axes: Axes, cells: Cells, norm: LogNorm) -> ContourSet | None:
 
 
 def named(axes: Axes, lines: ContourSet, cells: Cells, found: Sequence[Mark]) -> list[Text]:
-    """Name the lines, but for those whose name would not stand within the panel, clear of marks and of the line up to which blocks fit."""
+    """Name the contour lines whose name fits in the panel, clear of marks and of the line up to which blocks fit."""
     spots = axes.transData.transform([*(side[0] for side in boundary(cells)), *((mark.blocks.rows, mark.blocks.cols) for mark in found)])
     tried = list(axes.clabel(lines, fmt=short, fontsize=8, inline=False))
     boxes = {text.get_text(): text.get_window_extent().padded(4) for text in tried}

@@ -20,10 +20,10 @@ ABOVE = 1.15  # of M, or of the peak: where the axis ends
 
 
 def timeline(reports: Sequence[Report]) -> Figure:
-    """One panel a report, on one axis: what is occupied in SRAM, over the words that one head has moved so far, under a line at M.
+    """One panel for each report, on one axis: the SRAM in use over the words that one head has moved so far, with a line at M.
 
-    The area is as wide as the traffic: on a device whose memory decides it is the time. Raises :class:`iosim.core.errors.BadInput` without
-    reports, and for a run of more events than can be told apart.
+    Where memory is the bottleneck, the horizontal axis is proportional to time. Raises :class:`iosim.core.errors.BadInput` without
+    reports, and for a run of more than 200,000 events.
 
     >>> from iosim import Attention, simulate
     >>> figure = timeline([simulate("flash2", Attention(n=32, d=4), sram=256, blocks=(8, 8))])

@@ -1,4 +1,4 @@
-"""How near to a published number ours must lie, where that is claimed."""
+"""Claims: how near to a published number ours must lie."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from decimal import Decimal
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Ours lies at most ``most`` from the published number; ``said`` is that in words."""
+    """The claim that ours differs by at most ``most`` from the published number; ``said`` puts it in words."""
 
     most: float
     said: str

@@ -104,12 +104,6 @@ class Finding:
     checks: tuple[Check, ...] = ()
 
     @property
-    def worst(self) -> Compared | None:
-        """The number whose ratio is furthest from 1; None where there is no ratio."""
-        known = [row for row in self.rows if row.ratio is not None]
-        return max(known, key=lambda row: abs((row.ratio or 0.0) - 1), default=None)
-
-    @property
     def failures(self) -> tuple[str, ...]:
         """What was claimed and does not hold, each in a few words."""
         rows = [f"{row.name}: {row.published:g} {row.unit} published, {row.ours:g} ours" for row in self.rows if row.agrees is False]

@@ -1,4 +1,4 @@
-"""The published numbers to compare with: those that ship, or a user's files in their place."""
+"""The published numbers to compare with: the shipped ones, or a user's files in their place."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Data:
 
 
 def load(files: Sequence[str] = ()) -> Data:
-    """What ships with iosim; each of ``files`` replaces the panel, the tables or the softmax listings that it has the form of.
+    """The shipped numbers; each of ``files`` replaces the panel, the tables or the softmax listings of its form.
 
     Raises :class:`BadInput`, which names file and line, for a file that does not parse.
 

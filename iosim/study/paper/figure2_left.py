@@ -154,7 +154,7 @@ def time(column: Column, work: Work, times: Times) -> Finding:
 
 
 def flash_elsewhere(data: Data) -> Iterator[str]:
-    """The time of FlashAttention here as other numbers of the paper have it: it grows with N^2."""
+    """The time that other numbers of the paper imply for FlashAttention, which grows with N^2."""
     setup, n = data.left.setup, data.left.setup.n or 0
     for found, cell in data.cells():
         same = (found.setup.instances, found.setup.d) == (setup.instances, setup.d)
@@ -167,7 +167,7 @@ def flash_elsewhere(data: Data) -> Iterator[str]:
 
 
 def unfused_elsewhere(data: Data) -> Iterator[str]:
-    """The time of standard attention here as the tables have it, with dropout and mask, for fewer heads."""
+    """The time that the tables imply for standard attention, from fewer heads with dropout and mask."""
     setup = data.left.setup
     for found, cell in data.cells():
         if (cell.method, cell.pass_, cell.n, cell.dropout, cell.mask) == ("PyTorch Attention", "fwd+bwd", setup.n, True, True):

@@ -80,7 +80,7 @@ class Kept:
 
     @property
     def explained(self) -> bool:
-        """Whether list and kernels differ in these alone: what is in both has one size."""
+        """Whether the list and the kernels differ in these alone, so that shared tensors have equal sizes."""
         return self.in_all - self.tracked == sum(self.missing.values()) - sum(self.besides.values())
 
     def record(self) -> dict[str, object]:

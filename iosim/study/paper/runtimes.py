@@ -35,7 +35,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Runtimes:
-    """Every time of the tables, in their order, beside the predicted one, and the two numbers that predict them."""
+    """Every time of the tables beside the predicted one, and the two numbers that predict them."""
 
     times: Times
     judged: tuple[Judged, ...]
@@ -91,7 +91,7 @@ def _finding(kind: Kind, rows: Sequence[Compared], whole: bool) -> Finding:
 
 
 def tight(rows: Sequence[Compared]) -> Check:
-    """How many lie within 15 percent: all but two, as is claimed of one bandwidth for all."""
+    """How many lie within 15 percent; one bandwidth for all claims all but two."""
     near = sum(row.ratio is not None and abs(row.ratio - 1) <= TIGHT / 100 for row in rows)
     return Check(f"{near} of {len(rows)} within {TIGHT} %", len(rows) - near <= OUTSIDE)
 

@@ -137,7 +137,7 @@ def _values(file: str, line: int, head: list[str], fields: list[str]) -> dict[st
 
 
 def _number(field: str) -> object:
-    """The number that the field spells; the field itself where it spells none."""
+    """The field as a number, or as it is where it is none."""
     if WHOLE.fullmatch(field):
         return int(field)
     return float(field) if NUMBER.fullmatch(field) else field

@@ -59,7 +59,7 @@ class Dataset(Generic[Row]):
 
 @dataclass(frozen=True, slots=True)
 class Measured(Dataset[Row]):
-    """Published rows of one measured problem; ``error`` is that of the reading, plus or minus, by the name of a row's field."""
+    """Published rows of one measured problem; ``error`` is the reading error (plus or minus) of each digitised field."""
 
     setup: Setup
     error: Mapping[str, float]

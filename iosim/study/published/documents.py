@@ -1,4 +1,4 @@
-"""A TOML file as records that know their lines, which the standard library's parser forgets."""
+"""A TOML file as records that know their lines; the standard library's parser does not keep them."""
 
 from __future__ import annotations
 

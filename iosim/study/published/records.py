@@ -1,4 +1,4 @@
-"""One entry of a data file and the line it stands on: every value is asked for by what it must be."""
+"""One entry of a data file and its lines; each method reads a value of one type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the SRAM of a device means: how many words it holds, in which regime that is, and who is best there."""
+"""The map at the SRAM of a device: how many words it holds, their regime, and the best kernel there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Part = Literal["SM", "block", "block without opting in"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The shared memory of one SM of some ``devices``, or what one thread block of theirs may have, and the ``row`` of the map there."""
+    """The shared memory of an SM of some ``devices``, or the most that one thread block may use, and the ``row`` of the map there."""
 
     devices: tuple[str, ...]
     part: Part

@@ -19,7 +19,7 @@ def known(backward: bool) -> tuple[str, ...]:
 
 
 def rivals(kernels: Sequence[str] | None, backward: bool, rule: BlockRule, options: Mapping[str, str | None]) -> tuple[Rival, ...]:
-    """``kernels``, all :func:`known` ones where that is None, each with those of ``options`` that it has.
+    """The rivals of some ``kernels``, or of all :func:`known` ones for None; each takes those of ``options`` that it has.
 
     Left open, the depth of square-tiles makes two rivals of it, of which one is printed, and the softmax of standard attention is chosen
     at every M. Raises :class:`BadInput` for other kernels and rules, for options that none has, and for values that they do not take.
