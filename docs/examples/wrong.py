@@ -33,10 +33,16 @@ def write(m, A):
 
 
 def forget(m, A):
-    B = m.output("B", (8, 4))
-    for i in m.tiles(4, 4):
-        m.store(B[i], m.load(A[i]) * 2.0)
+    m.output("B", (8, 4))
+    for i in m.tiles(8, 4):
+        m.load(A[i])
     m.finish()
+
+
+def nest(m, A):
+    for i in m.tiles(8, 4):
+        for j in m.tiles(i.size, 2):
+            m.load(A[j])
 
 
 def much(m, A):
@@ -46,7 +52,7 @@ def much(m, A):
         c = m.full(0.0, 4, 4, name="C_i")
 
 
-for listing in (hoard, leave, compute, twice, write, forget, much):
+for listing in (hoard, leave, compute, twice, write, forget, nest, much):
     m = Machine(sram=40, mode="trace")
     try:
         listing(m, m.input("A", (8, 4)))

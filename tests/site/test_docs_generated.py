@@ -25,7 +25,7 @@ from iosim import KERNELS, Attention, Report, predict
 from iosim.attention.plan import make_plan
 from iosim.attention.run import report
 from iosim.core.errors import BadInput
-from iosim.core.options import Options
+from iosim.core.options import Value
 from iosim.show.animation.moving import SIDE, SMALL
 from iosim.show.plots import Figure, write
 from iosim_gpu.case import KERNELS as CUDA
@@ -34,7 +34,6 @@ PROBLEM = Attention(n=1024, d=64)
 SRAM, ROOMY = "100KiB", "2MiB"  # fmha keeps K and V whole
 pytestmark = pytest.mark.usefixtures("docs")
 NAMES = tuple(KERNELS)
-KEYS_OUTSIDE = {"flash", "block-sparse", "flash-backward", "flash2-backward", "released", "released-backward"}
 
 
 def cells(text: str) -> list[list[str]]:
@@ -51,7 +50,7 @@ def number(text: str) -> int:
 
 
 @cache
-def counted(name: str, *options: tuple[str, str | bool]) -> Report:
+def counted(name: str, *options: tuple[str, Value]) -> Report:
     """The kernel on the problem of all pages, in the blocks that fit; where none fit in the small SRAM, in the large one."""
     try:
         plan = make_plan(name, PROBLEM, SRAM, "fit", None, dict(options))
@@ -77,11 +76,11 @@ def test_the_facts_are_those_of_the_catalogue(name: str) -> None:
     kernel, rows = KERNELS[name], dict(cells(made("facts", name)))
     assert rows["reads"].split(", ") == [f"`{array}`" for array in kernel.inputs]
     assert rows["fills"].split(", ") == [f"`{array}`" for array in kernel.outputs]
-    assert rows["outer loop"] == ("keys" if name in KEYS_OUTSIDE else "queries")
+    assert rows["outer loop"] == kernel.outside == predict.outside(name)
     assert rows["words grow as"] == predict.theta(name)
     assert rows["in CUDA"].startswith("no") == (name not in CUDA)
     assert ("gpu.md" in rows["in CUDA"]) == (name in CUDA)
-    assert [title for title in rows if "option" in title] == ([f"option `{option}`" for option in kernel.options] or ["options"])
+    assert [title for title in rows if "option" in title] == ([f"option `{option}`" for option in kernel.has] or ["options"])
 
 
 def test_kernels_differ_in_what_their_pages_say() -> None:
@@ -96,15 +95,11 @@ def test_kernels_differ_in_what_their_pages_say() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_other_pass_leads_to_its_page(name: str, docs: Path) -> None:
 
+    kernel = KERNELS[name]
     rows = {title: said for title, said in cells(made("facts", name)) if title.startswith("backward")}
-    if name.endswith("-backward"):
-        forward = name.removesuffix("-backward")
-        assert rows == {"backward pass of": f"[{forward}]({forward}.md)"}
-    else:
-        backward = "flash-backward" if name == "block-sparse" else f"{name}-backward"
-        assert rows == {"backward pass": f"[{backward}]({backward}.md)"}
-    (target,) = re.findall(r"\((.*)\)", next(iter(rows.values())))
-    assert (docs / "kernels" / target).is_file()
+    other, title = (kernel.forward, "backward pass of") if kernel.forward else (kernel.backward, "backward pass")
+    assert rows == ({} if other is None else {title: f"[{other}]({other}.md)"})
+    assert [target for said in rows.values() for target in re.findall(r"\((.*)\)", said) if not (docs / "kernels" / target).is_file()] == []
 
 
 # Its closed form.
@@ -188,19 +183,17 @@ def test_a_page_whose_closed_form_differs_from_the_count_is_not_made(monkeypatch
 # Its variants.
 
 
-def others(name: str) -> list[tuple[str, str | bool]]:
+def others(name: str) -> list[tuple[str, Value]]:
     """Every choice of every option that is not the default."""
-    known = {option: CHOICES.get(option, (getattr(Options(), option), not getattr(Options(), option))) for option in KERNELS[name].has}
-    return [(option, choice) for option, choices in known.items() for choice in choices[1:]]
+    return [(option.name, choice) for option in KERNELS[name].options for choice in option.choices if choice != option.default]
 
 
-def asked(name: str, option: str, choice: str | bool) -> Report:
-    """It with that choice, and what that choice asks for."""
-    also = [("first_pass", "create")] if option == "accumulator" and "first_pass" in KERNELS[name].has else []
-    return counted(name, (option, choice), *also)
+def asked(name: str, option: str, choice: Value) -> Report:
+    """It with that choice."""
+    return counted(name, (option, choice))
 
 
-def spelled(option: str, choice: str | bool) -> str:
+def spelled(option: str, choice: Value) -> str:
     return f"`{option}={choice}`" if isinstance(choice, bool) else f'`{option}="{choice}"`'
 
 
@@ -259,7 +252,8 @@ def test_a_listing_is_whole(name: str) -> None:
             head, *body = lines[first - 1 : last]
             assert head.startswith(("def ", "@"))
             compile("\n".join([head, *body]), str(path), "exec")
-            assert all(part.startswith((" ", ")")) or not part for part in body)
+            assert all(part.startswith((" ", ")", "@", "def ")) or not part for part in body)
+            assert sum(part.startswith("def ") for part in (head, *body)) == 1
             assert body[-1].strip()
             following = next((part for part in lines[last:] if part), "end")
             assert not following.startswith(" ")

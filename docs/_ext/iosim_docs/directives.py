@@ -101,16 +101,17 @@ class Drawn(Made):
 
 
 class Picture(SphinxDirective):
-    """The moving picture of a kernel, recorded now, in a page of its own that this one frames."""
+    """The moving picture of a kernel, ours or one of an example, recorded now, in a page of its own that this one frames."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """Write the page beside the others, and frame it."""
-        name = self.arguments[0]
+        asked = self.arguments[0]
+        name = asked.rpartition(":")[2]
         folder = Path(self.env.app.outdir) / "_static" / "moving"
         folder.mkdir(parents=True, exist_ok=True)
-        animate(name).save(folder / f"{name}.html")
+        animate(asked if name == asked else str(golden.EXAMPLES / asked)).save(folder / f"{name}.html")
         place = "../" * self.env.docname.count("/") + f"_static/moving/{name}.html"
         frame = f'<iframe class="moving" title="{name}, event by event" loading="lazy" src="{place}"></iframe>'
         link = f'<p><a href="{place}">{name} on a page of its own</a></p>'
@@ -128,6 +129,7 @@ class Notebooks(SphinxDirective):
 
 DIRECTIVES: dict[str, type[SphinxDirective]] = {
     "kernel": made_by(kernels.facts),
+    "kernels": made_by(kernels.listed),
     "listing": Listing,
     "words": made_by(kernels.words),
     "variants": made_by(kernels.variants),

@@ -1,7 +1,7 @@
 """The examples of the site: each is run, and what it prints is kept beside it. ``python -m iosim_docs.golden`` writes that anew.
 
-``NAME.py`` is a script, ``NAME.out`` what it prints; ``NAME.console`` holds a command behind ``$`` and what it prints. A script under
-``figures/`` makes a ``figure`` and prints nothing.
+``NAME.py`` is a script, ``NAME.out`` what it prints; ``NAME.console`` holds a command behind ``$``, run where the scripts are, and what it
+prints. A script under ``figures/`` makes a ``figure`` and prints nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import runpy
 import shlex
 import tempfile
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import chdir, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest.mock import patch
@@ -47,6 +47,7 @@ def printed(example: Path) -> str:
         tempfile.TemporaryDirectory() as state,
         patch.dict(os.environ, {**plain, "XDG_STATE_HOME": state}, clear=True),
         redirect_stdout(io.StringIO()) as out,
+        chdir(EXAMPLES),
     ):
         if example.suffix == ".py":
             runpy.run_path(str(example), run_name="__main__")

@@ -10,29 +10,18 @@ from types import FunctionType
 from typing import cast
 
 from iosim import KERNELS, Attention, Report, predict
-from iosim.attention.catalogue import BACKWARD, Kernel
+from iosim.attention.declaration import Kernel
 from iosim.attention.plan import make_plan
 from iosim.attention.run import report
 from iosim.core.errors import BadInput
-from iosim.core.options import Options
+from iosim.core.options import Option, Value
 from iosim_gpu.case import KERNELS as CUDA
 
 PROBLEM = Attention(n=1024, d=64)
 SRAM = "100KiB"
 ROOMY = "2MiB"  # for what keeps K and V whole
+FAMILIES = "iosim.attention.kernels"
 ROOT = Path(inspect.getfile(predict)).parents[2]
-MEANINGS = {
-    "first_pass": "What waits in HBM between visits is read at the first visit, too (`load`, as printed), or made on chip then (`create`).",
-    "reuse": "K and V are read again for each query tile (`tiled`), or kept whole on chip once they were read (`ideal`).",
-    "softmax": "A whole row of S is on chip for the softmax (`rows`), or S passes in tiles and is read twice (`streamed`).",
-    "skip": "Tiles in which no pair may attend are left out (on), or visited like all others (off). Without a mask it changes nothing.",
-    "skip_empty": "K and V are loaded for tiles of keys that no query sees, too (off, as printed), or left out there (on).",
-    "accumulator": "What waits in HBM between visits has the inputs' type (`storage`), or is float32 in an array of its own (`float32`).",
-    "dq_pass": "dQ is summed in HBM by the pass that makes dK and dV (`shared`), or made by a pass of its own (`own`).",
-    "depth": "Products meet their factors in square tiles (`square`, as printed), or in single columns and rows (`one`), to save room.",
-    "pack": "Query heads that share a K and V run one after the other (off), or in one loop over the queries of all (on).",
-}
-"""What each option of :class:`iosim.core.problem.Options` does, its default first."""
 
 
 def facts(name: str) -> str:
@@ -44,23 +33,49 @@ def facts(name: str) -> str:
         ("outer loop", kernel.outside),
         *(options(kernel) or [("options", "none")]),
         ("words grow as", predict.theta(name)),
-        *other_pass(name, kernel),
+        *other_pass(kernel),
         ("in CUDA", "[counted on three meters](../gpu.md)" if name in CUDA else "no"),
     ]
     return "\n".join(["| | |", "|---|---|", *(f"| {title} | {text} |" for title, text in rows)])
 
 
+def listed(family: str) -> str:
+    """A table of contents of the kernels of one package of :mod:`iosim.attention.kernels`; ``forward`` are those outside of any."""
+    names = [name for name, kernel in KERNELS.items() if family_of(kernel) == family]
+    return "\n".join(["```{toctree}", ":maxdepth: 1", "", *names, "```"])
+
+
+def family_of(kernel: Kernel) -> str:
+    """The package that its listing is in."""
+    inner = kernel.listing.__module__.removeprefix(f"{FAMILIES}.").split(".")
+    return inner[0] if len(inner) > 1 else "forward"
+
+
 def options(kernel: Kernel) -> list[tuple[str, str]]:
-    """What each of its options does."""
-    return [(f"option `{option}`", MEANINGS[option]) for option in kernel.options]
+    """What each of its options does, as the command line says it."""
+    return [(f"option `{option.name}`", f"{spelled(option)}: {option.help}") for option in kernel.options]
 
 
-def other_pass(name: str, kernel: Kernel) -> Iterator[tuple[str, str]]:
+def spelled(option: Option) -> str:
+    """How the command line asks for it, the default first.
+
+    >>> print(spelled(Option("depth", "square", "...", ("one", "square"))), spelled(Option("skip", True, "...")), sep="; ")
+    `--depth`, `square` or `one`; `--no-skip`
+    """
+    if isinstance(option.default, bool):
+        return f"`{option.flag}`"
+    if isinstance(option.default, int):
+        return f"`{option.flag}`, a number, {option.default} where not given"
+    others = [choice for choice in option.choices if choice != option.default]
+    return f"`{option.flag}`, {' or '.join(f'`{choice}`' for choice in (option.default, *others))}"
+
+
+def other_pass(kernel: Kernel) -> Iterator[tuple[str, str]]:
     """The page of its other pass."""
     if kernel.forward is not None:
         yield "backward pass of", f"[{kernel.forward}]({kernel.forward}.md)"
-    elif name in BACKWARD:
-        yield "backward pass", f"[{BACKWARD[name]}]({BACKWARD[name]}.md)"
+    elif kernel.backward is not None:
+        yield "backward pass", f"[{kernel.backward}]({kernel.backward}.md)"
 
 
 def sources(name: str) -> dict[Path, list[tuple[int, int]]]:
@@ -86,10 +101,10 @@ def called(listing: FunctionType) -> list[FunctionType]:
 
 def is_listing(function: FunctionType) -> bool:
     """Whether it belongs to a kernel alone."""
-    return function.__module__.startswith("iosim.attention.kernels.") and function.__module__ != "iosim.attention.kernels.masking"
+    return function.__module__.startswith(f"{FAMILIES}.") and function.__module__ != f"{FAMILIES}.masking"
 
 
-def counted(name: str, **options: str | bool) -> Report:
+def counted(name: str, **options: Value) -> Report:
     """It on the problem of all pages, where an SRAM of 100 KiB does not do in one of 2 MiB; counted only."""
     try:
         plan = make_plan(name, PROBLEM, SRAM, "fit", None, options)
@@ -139,17 +154,16 @@ def variants(name: str) -> str:
     return "\n\n".join([table] * (len(rows) > 1) + [same] * bool(idle)) or "It has no variants."
 
 
-def choices(name: str) -> list[tuple[str, str | bool]]:
+def choices(name: str) -> list[tuple[str, Value]]:
     """Every choice of its options that is not the default."""
-    others = {option: CHOICES[option][1:] if option in CHOICES else (not getattr(Options(), option),) for option in KERNELS[name].options}
-    return [(option, choice) for option, chosen in others.items() for choice in chosen]
+    return [(option.name, choice) for option in KERNELS[name].options for choice in option.choices if choice != option.default]
 
 
-def chosen(name: str, option: str, choice: str | bool) -> tuple[Report, str]:
-    """It with one option, and what had to be asked for with it."""
-    if option == "accumulator" and "first_pass" in KERNELS[name].options:
-        return counted(name, accumulator=str(choice), first_pass="create"), ' with `first_pass="create"`'
-    return counted(name, **{option: choice}), ""
+def chosen(name: str, option: str, choice: Value) -> tuple[Report, str]:
+    """It with one option, and what the kernel takes with it that it does not take otherwise."""
+    made, printed = counted(name, **{option: choice}), counted(name)
+    also = {other: value for other, value in made.plan.options.items() if other != option and printed.plan.options.get(other) != value}
+    return made, "".join(f' with `{other}="{value}"`' for other, value in also.items())
 
 
 def row(title: str, made: Report, beside: str = "") -> str:
