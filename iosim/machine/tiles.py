@@ -83,10 +83,10 @@ class Tile(Scope, opaque.Tile):
         loop, group = self.loop, self.group
         if group is None:
             return rows + (self.start - loop.start)
-        runs = joined(np.stack([group.first, group.stop], axis=1))
+        runs = np.array([group.first, group.stop]).T
         if rows[0, 1] >= self.size:
             return np.asarray(np.minimum(runs * loop.height, loop.rows))
-        return (np.concatenate([np.arange(*run) for run in runs])[:, None, None] * loop.height + rows).reshape(-1, 2)
+        return (np.concatenate([np.arange(*run) for run in joined(runs)])[:, None, None] * loop.height + rows).reshape(-1, 2)
 
 
 class Slot(opaque.Slot):

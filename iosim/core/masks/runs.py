@@ -89,8 +89,8 @@ def joined(spans: Int) -> Int:
     """The same places as (start, stop) pairs that neither overlap nor touch, in order."""
     start, stop = spans[spans[:, 0].argsort()].T
     end = np.maximum.accumulate(stop)
-    first = np.flatnonzero(np.concatenate([[True], start[1:] > end[:-1]]))
-    return np.stack([start[first], end[np.append(first[1:], len(start)) - 1]], axis=1)
+    torn = np.flatnonzero(start[1:] > end[:-1]) + 1
+    return np.array([start[np.concatenate([[0], torn])], end[np.concatenate([torn, [len(start)]]) - 1]]).T
 
 
 def _pointer(lengths: Int) -> Int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from iosim.core.errors import BadInput
-from iosim.core.masks.runs import FIRST, FULL, LAST, Int, Runs
+from iosim.core.masks.runs import Int, Runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def kinds(n: int, b: int, runs: Runs) -> Iterator[tuple[int, int, Group]]:
     wrong = (runs.first < 0) | (runs.first >= runs.stop) | (runs.stop > last + 1)
     if wrong.any():
         raise misfit(n, b, runs.first[wrong][0], runs.stop[wrong][0])
-    for code in range((FULL | FIRST | LAST) + 1):
+    for code in np.flatnonzero(np.bincount(runs.code)).tolist():
         mine = runs.code == code
         first, stop = runs.first[mine], runs.stop[mine]
         short = stop > last
