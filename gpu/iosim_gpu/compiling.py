@@ -125,7 +125,7 @@ def _type(types: Any, name: str, rank: int) -> Any:
 
 
 def _capability(arch: str) -> tuple[int, int]:
-    found = re.fullmatch(r"sm_(\d+)(\d)", arch)
+    found = re.fullmatch(r"sm_([0-9]+)([0-9])", arch)
     if found is None:
         raise BadInput(f"an architecture is written sm_80 or sm_90, not {arch!r}")
     return int(found[1]), int(found[2])

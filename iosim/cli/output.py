@@ -56,8 +56,14 @@ def deliver(given: Given, answer: Answer) -> None:
 
 
 def as_json(document: object) -> str:
-    """One document; integers stay exact, and NaN and infinity become null."""
-    return json.dumps(_finite(document), indent=2)
+    """One document; integers stay exact, and a float that JSON cannot write is "NaN", "Infinity" or "-Infinity".
+
+    So null says that there is no such number, as of an error where nothing was executed.
+
+    >>> as_json({"max_error": float("nan")})
+    '{\\n  "max_error": "NaN"\\n}'
+    """
+    return json.dumps(_written(document), indent=2)
 
 
 def as_csv(rows: Sequence[Record]) -> str:
@@ -76,12 +82,12 @@ def width() -> int:
     return min(100, max(80, shutil.get_terminal_size((100, 0)).columns))
 
 
-def _finite(value: object) -> object:
+def _written(value: object) -> object:
     if isinstance(value, Mapping):
-        return {name: _finite(part) for name, part in value.items()}
+        return {name: _written(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return [_written(part) for part in value]
+    return json.dumps(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _spread(row: Record) -> Iterable[tuple[str, object]]:

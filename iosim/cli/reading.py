@@ -17,7 +17,7 @@ from iosim.attention.plan import BlockChoice
 from iosim.core import hardware as devices
 from iosim.core.errors import BadInput
 from iosim.core.problem import Blocks
-from iosim.core.units import Capacity, capacity
+from iosim.core.units import Capacity, capacity, real
 
 T = TypeVar("T")
 Callback = Callable[[click.Context, click.Parameter, str | None], T | None]
@@ -45,7 +45,7 @@ def whole(option: str, text: str, least: int = 1, most: int = LARGEST) -> int:
     >>> whole("--n", "1024")
     1024
     """
-    number = int(text) if re.fullmatch(r"\s*[+-]?[0-9]+\s*", text) else None
+    number = int(text) if re.fullmatch(r"\s*[+-]?[0-9]{1,99}\s*", text) else None
     if number is None or not least <= number <= most:
         raise BadInput(f"{option} must be a whole number from {least} to {most}, not {text!r}")
     return number
@@ -64,7 +64,7 @@ def seed(option: str, text: str) -> int:
 def number(option: str, text: str) -> float:
     """A real number; the library says which of them make sense."""
     try:
-        return float(text)
+        return real(text)
     except ValueError:
         raise BadInput(f"{option} must be a number such as 0.125, not {text!r}") from None
 
@@ -120,7 +120,7 @@ def blocks(option: str, text: str) -> BlockChoice:
 
 def explicit_blocks(option: str, text: str, otherwise: str = "") -> Blocks:
     """BRxBC alone."""
-    match = re.fullmatch(r"([0-9]+)[x×]([0-9]+)", text.lower())
+    match = re.fullmatch(r"([0-9]{1,99})[x×]([0-9]{1,99})", text.lower())
     if match is None:
         raise BadInput(f"{option} must be {otherwise}BRxBC such as 64x128, not {text!r}")
     return Blocks(*(whole(f"{option} {name}", side, most=LARGEST) for name, side in zip(("Br", "Bc"), match.groups(), strict=True)))

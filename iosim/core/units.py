@@ -13,7 +13,7 @@ Unit = Literal["words", "bytes"]
 
 SUFFIXES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _BY_LOWER = {suffix.lower(): factor for suffix, factor in SUFFIXES.items()}
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+_SIZE = re.compile(r"\s*([0-9]{1,99}(?:\.[0-9]{1,99})?)\s*([A-Za-z]*)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,17 @@ def whole(name: str, value: object, least: int = 1) -> int:
     if number < least:
         raise BadInput(f"{name} must be a whole number >= {least}, not {number}")
     return number
+
+
+def real(text: str) -> float:
+    """The number that ``text`` spells in ASCII, as sizes are spelled; raises ``ValueError`` for any other text.
+
+    >>> real("1e-3")
+    0.001
+    """
+    if not text.isascii() or "_" in text:
+        raise ValueError(f"could not convert string to float: {text!r}")
+    return float(text)
 
 
 def capacity(size: Capacity | int | str) -> Capacity:

@@ -9,6 +9,7 @@ tiles, where the rule itself (``causal=True`` of the problem) needs no mask.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import reduce
 from operator import or_
 
@@ -17,7 +18,7 @@ import numpy as np
 from iosim.core.errors import BadInput
 from iosim.core.masks.arrays import Index
 from iosim.core.masks.block import BlockMask, grid_shape
-from iosim.core.units import whole
+from iosim.core.units import real, whole
 
 MOST = 2**26
 MOST_DRAWS = 2**31
@@ -176,12 +177,13 @@ def _parse_one(text: str, *shape: int) -> BlockMask:
 
 
 def _number(text: str, value: str) -> float:
-    for read in (int, float):
-        try:
-            return read(value)
-        except ValueError:
-            continue
-    raise BadInput(f"cannot read the number {value!r} in the block mask {text!r}")
+    try:
+        number = real(value)
+    except ValueError:
+        raise BadInput(f"cannot read the number {value!r} in the block mask {text!r}") from None
+    with suppress(ValueError):  # it is no whole number
+        return int(value)
+    return number
 
 
 def _runs(first: Index, stop: Index, step: int = 1) -> tuple[Index, Index]:
