@@ -1,4 +1,4 @@
-"""What every test stands on: Hypothesis profiles, one thread, no screen, and whether the source tree is at hand."""
+"""What every test stands on: suites, Hypothesis profiles, one thread, no screen, and whether the source tree is at hand."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,16 @@ FLAGS = [
     "--disable-sync", "--disable-dev-shm-usage",
 ]  # fmt: skip
 
+SUITES = {
+    "course": ("course/*", "cli/test_exercise.py"),
+    "gpu": ("gpu/*", "cli/test_gpu.py"),
+    "animation": ("show/test_animation*",),
+    "docs": ("site/*",),
+    "unchanged": ("cli/test_unchanged.py",),
+}
+"""The files of each suite. A plain ``pytest`` leaves them out; ``pytest -m course`` runs one, and so does ``pytest tests/course``."""
+PLAIN = f"not ({' or '.join(('slow', *SUITES))})"
+
 # In CI the same commit gives the same verdict; elsewhere every run looks at new examples.
 _IN_CI = bool(os.environ.get("CI"))
 for name, examples in {"default": 25, "long": 2000}.items():
@@ -42,6 +53,39 @@ for name, examples in {"default": 25, "long": 2000}.items():
         suppress_health_check=[HealthCheck.too_slow],
     )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def suite_of(file: Path) -> str | None:
+    """The suite of a test file; None where a plain ``pytest`` runs it."""
+    place = file.relative_to(Path(__file__).parent).as_posix()
+    return next((suite for suite, files in SUITES.items() if any(fnmatch(place, pattern) for pattern in files)), None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave out what is slow; and the suites, unless tests were named by path or by mark."""
+    if not config.option.markexpr:
+        config.option.markexpr = "not slow" if config.args_source is pytest.Config.ArgsSource.ARGS else PLAIN
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say what is left out."""
+    return f"suites left out: {', '.join(SUITES)} (pytest -m SUITE runs one)" if config.option.markexpr == PLAIN else ""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Spare the reading of files that ``-m`` leaves out anyway."""
+    asked = config.option.markexpr
+    if collection_path.is_dir() or asked not in (PLAIN, *SUITES):
+        return None
+    return suite_of(collection_path) != (None if asked == PLAIN else asked) or None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test with its suite, before ``-m`` selects."""
+    for item in items:
+        if suite := suite_of(item.path):
+            item.add_marker(suite)
 
 
 @pytest.fixture(scope="session")

@@ -97,7 +97,7 @@ def tests() -> Outcome:
     root = Path(__file__).parents[2]
     if not (root / TESTS).is_dir():
         return Outcome(None, f"no {TESTS} here: the tests come with the source tree, not with the package")
-    asked = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "gpu", str(TESTS)]
+    asked = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "needs_device", str(TESTS)]
     done = subprocess.run(asked, cwd=root, env={**os.environ, "IOSIM_REQUIRE_GPU": "1"}, capture_output=True, text=True, check=False)
     lines = [line for line in done.stdout.splitlines() if line.strip()] or done.stderr.splitlines()
     return Outcome(done.returncode == 0, lines[-1] if lines else f"pytest ended with status {done.returncode}", lines[-60:])
@@ -153,7 +153,7 @@ def _emulated(case: Case) -> Measured | None:
 
 PARTS = (
     Part("versions", "versions of everything, and the device", 15, False, versions),
-    Part("tests", f"pytest -m gpu {TESTS}, where skipping is failing", 65, True, tests),
+    Part("tests", f"pytest -m needs_device {TESTS}, where skipping is failing", 65, True, tests),
     Part("counters", "in-kernel counters and values of every kernel, beside the model and the float64 oracle", 45, True, counters),
     Part("timings", "standard attention by CuPy beside the kernels", 25, False, timings),
     Part("nsight", "hardware counters by Nsight Compute", 30, False, profiles),

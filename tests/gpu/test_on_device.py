@@ -22,7 +22,7 @@ from iosim_gpu.fitting import STATIC_LIMIT
 from iosim_gpu.meters import device
 from iosim_gpu.moved import Measured
 
-pytestmark = pytest.mark.gpu
+pytestmark = pytest.mark.needs_device
 
 SMALL = Case("flash2", 29, 16, 8, 12, 24, nk=37)
 CASES = [case for kernel in KERNELS for case in defaults.cases((kernel,)) if (case.n, case.nk) in ((37, 29), (37, 19))]

@@ -348,7 +348,6 @@ def installed(name: str) -> bool:
         return False
 
 
-@pytest.mark.docs
 def test_the_site_has_every_page(site: Path) -> None:
     sources = {path.relative_to(DOCS).with_suffix("") for path in DOCS.rglob("*.md") if "_build" not in path.parts}
     sources |= {Path("notebooks", path.stem) for path in NOTEBOOKS}
@@ -356,7 +355,6 @@ def test_the_site_has_every_page(site: Path) -> None:
     assert {f"{name}.html" for name in KERNELS} <= {path.name for path in (site / "_static" / "moving").iterdir()}
 
 
-@pytest.mark.docs
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: str(path.stem))
 def test_a_notebook_is_shown_as_it_ran(site: Path, notebook: Path) -> None:
     page = site / "notebooks" / f"{notebook.stem}.html"
@@ -375,14 +373,12 @@ def test_a_notebook_is_shown_as_it_ran(site: Path, notebook: Path) -> None:
     assert "sys.modules" not in text
 
 
-@pytest.mark.docs
 def test_links_and_pictures_have_words(site: Path) -> None:
     pages = {path.relative_to(site): Reader(path) for path in site.rglob("*.html") if "_static" not in path.parts}
     assert [f"{page}: {text}" for page, reader in pages.items() for text in reader.texts if names_a_file(text)] == []
     assert [str(page) for page, reader in pages.items() if not all(reader.pictures)] == []
 
 
-@pytest.mark.docs
 def test_every_internal_link_resolves(site: Path) -> None:
     pages = {path: Reader(path) for path in site.rglob("*.html") if "_static" not in path.parts}
     assert sum(len(reader.links) for reader in pages.values()) > 1000
@@ -400,7 +396,6 @@ def is_broken(page: Path, link: Link, pages: dict[Path, Reader]) -> bool:
     return bool(parts.fragment) and place in pages and unquote(parts.fragment) not in pages[place].anchors
 
 
-@pytest.mark.docs
 def test_nothing_that_a_page_needs_is_elsewhere(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert [f"{page.name}: {link.target}" for page in pages for link in Reader(page).links if link.needed and is_away(link.target)] == []
@@ -416,7 +411,6 @@ def is_away(target: str) -> bool:
     return urlsplit(target).scheme not in ("", "data") or target.startswith("//")
 
 
-@pytest.mark.docs
 @pytest.mark.browser
 def test_no_page_asks_the_network_and_all_can_be_read(site: Path, browser: Browser) -> None:
     """Chromium over every page, at phone width: no request but for files, no complaint, formulas set, images there, nothing cut off."""
