@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from iosim import Attention, BadInput, simulate
-from iosim.study.formula import intervals as exact
 from iosim.study.formula.check import Verdict, check_formula
 from iosim.study.formula.grid import TILES, Grid
 from iosim.study.formula.intervals import Number
@@ -117,6 +117,10 @@ def test_operators_bind_as_in_python_and_values_are_exact(text: str) -> None:
         ("max(1, N, d)", 30),
         ("  N * d ", 120),
         ("1/3 + 1/3 + 1/3", 1),
+        ("N\n*\td", 120),
+        ("007 + 00.5 + 10.05", Fraction(1755, 100)),
+        ("(" * 49 + "N" + ")" * 49, 30),
+        ("-" * 48 + "N", 30),
     ],
 )
 def test_small_formulas(text: str, expected: Fraction | int) -> None:
@@ -144,34 +148,58 @@ def test_square_roots_are_enclosed_and_round_exactly() -> None:
         ("Nq*d", "did you mean N_q"),
         ("__import__('os')", 'cannot hold "\'"'),
         ("__import__", "unknown name '__import__'"),
-        ("N.real", r"cannot hold '\.'"),
+        ("N.real", "'real'"),
+        ("N.d", "character 1, where 'N.d' stands"),
+        ("(1).d", "cannot read"),
         ("N[0]", r"cannot hold '\['"),
         ("lambda: 1", "cannot hold ':'"),
-        ("N if d else 1", "an operator is due where 'if' stands"),
+        ("N if d else 1", "'if'"),
+        ("not N", "'not'"),
+        ("~N", "cannot hold '~'"),
+        ("N @ d", "cannot hold '@'"),
         ("N == 1", "cannot hold '='"),
         ("N; M", "cannot hold ';'"),
+        ("N # d", "cannot hold '#'"),
+        ("N \\\n+ d", "cannot hold"),
         ("é", "cannot hold 'é'"),
         ("٣", "cannot hold"),
         ("N\x00", "cannot hold"),
-        ("", r"a number, a name or '\(' is due where it ends"),
-        ("2*", r"a number, a name or '\(' is due where it ends \(character 3\)"),
-        ("2 N", r"an operator is due where 'N' stands \(character 3\); a product is written with \*"),
-        ("(N", r"an operator or '\)' is due where it ends"),
-        ("N)", r"an operator is due where '\)' stands"),
-        ("ceil", r"'\(' behind ceil is due"),
+        ("", "at its end"),
+        ("2*", "at its end"),
+        ("2 N", r"character 3, where 'N' stands; a product is written with \*"),
+        ("2N", r"a product is written with \*"),
+        ("2(N)", r"a product is written with \*"),
+        ("N(2)", r"a product is written with \*"),
+        ("ceil(N)(d)", r"a product is written with \*"),
+        ("N\nd", r"where 'd' stands; a product is written with \*"),
+        ("(N", r"character 1, where '\(' stands"),
+        ("N)", r"character 2, where '\)' stands"),
+        ("N, d", "cannot read"),
+        ("()", "cannot read"),
+        ("ceil", r"ceil\(\.\.\.\)"),
         ("ceil(N, d)", "ceil takes one argument, not 2"),
         ("min(N)", "min takes two arguments or more, not 1"),
-        ("max()", "is due where"),
-        ("ceil(N,)", "is due where"),
-        ("1e9", "an operator is due where 'e9' stands"),
-        (".", r"cannot hold '\.'"),
-        ("1.5.", r"cannot hold '\.'"),
-        ("..5", r"cannot hold '\.'"),
-        ("1..5", r"an operator is due where '\.5' stands"),
+        ("max()", "max takes two arguments or more, not 0"),
+        ("max(*N)", "max takes two arguments or more"),
+        ("max(N, *d)", r"where '\*' stands"),
+        ("max(1, 2, **N)", "cannot read"),
+        ("ceil(N,)", r"cannot hold ',\)'"),
+        ("1e9", "'e9'"),
+        ("1j", "'j'"),
+        ("0x10", "'x10'"),
+        ("1_000", "'_000'"),
+        ("0Br", "cannot read"),
+        (".", "cannot read"),
+        ("...", "cannot read"),
+        ("1.5.", "cannot read"),
+        ("..5", "cannot read"),
+        ("1..5", "cannot read"),
         ("x" * 501, "has 501 characters; at most 500"),
         ("(" * 60 + "1" + ")" * 60, "nested more than 50"),
         ("-" * 60 + "1", "nested more than 50"),
         ("**".join(["2"] * 60), "nested more than 50"),
+        ("(" * 250 + "1" + ")" * 249, "nested more than 50"),
+        ("-(" * 30 + "1" + ")" * 30, "nested more than 50"),
         ("9" * 5000, "has 5,000 characters"),
     ],
 )
@@ -232,10 +260,12 @@ def test_enclosures_are_rounded_outward(operation: str) -> None:
         assert found.high - found.low < Fraction(1, 2**250)
 
 
-@given(numbers(), numbers(), st.sampled_from(["add", "subtract", "multiply"]))
-def test_what_is_enclosed_stays_enclosed(x: tuple[Number, Fraction], y: tuple[Number, Fraction], name: str) -> None:
-    found = getattr(exact, name)(x[0], y[0])
-    inside = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul}[name](x[1], y[1])
+@given(numbers(), numbers(), st.sampled_from([operator.add, operator.sub, operator.mul, operator.truediv]))
+def test_what_is_enclosed_stays_enclosed(
+    x: tuple[Number, Fraction], y: tuple[Number, Fraction], operation: Callable[[Any, Any], Any]
+) -> None:
+    assume(operation is not operator.truediv or y[0].low * y[0].high > 0)
+    found, inside = operation(x[0], y[0]), operation(x[1], y[1])
     assert found.low <= inside <= found.high
 
 

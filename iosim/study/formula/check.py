@@ -32,8 +32,8 @@ class Counterexample:
 class Verdict:
     """Whether ``formula`` gives the words that ``kernel`` moves (``of``: all, reads, writes, or those of one array).
 
-    It was tried at ``points`` points and is equal to the count at ``equal`` of them; ``tried`` says which sizes those were.
-    ``counterexample`` is the first of the others, ``reason`` the likely cause, where there is one.
+    It equals the count at ``equal`` of ``points`` points; ``tried`` says which sizes they have. ``counterexample``: the first point where
+    it fails. ``reason``: the likely cause, or None.
     """
 
     kernel: str
@@ -76,12 +76,21 @@ def check_formula(
     kernel: str, expression: str, *, of: str = "words", blocks: BlockChoice = "fit", dtype: str = "float32",
     causal: bool = False, window: tuple[int, int] | None = None, **options: Value | None,
 ) -> Verdict:  # fmt: skip
-    """Compare a formula (see :func:`iosim.study.formula.typed.parse`) with the words of one head counted by running the listing, on a grid.
+    """Compare a formula with the words of one head, which are counted by running the listing on a grid of small sizes.
 
-    The grid has divisible and ragged lengths, and Br and Bc apart; N_q and N_k differ where the formula names one of them and not N,
-    d and d_v where it names d_v. A formula with M is tried over M, in words, with the blocks that the rule ``blocks`` ("fit", "paper" or
-    "best") chooses there. ``of``: "words" (reads and writes), "reads", "writes", or the name of an array. ``options`` as for
-    :func:`iosim.simulate`. Raises :class:`BadInput` for a formula that cannot be read, or that is undefined or too large somewhere.
+    The grid has divisible and ragged lengths, and unequal Br and Bc. N_q and N_k differ where the formula names one of them and not N;
+    d and d_v differ where it names d_v. Where it names M, the grid varies M, in words, and ``blocks`` chooses Br and Bc.
+    Raises :class:`BadInput` for a formula that cannot be read, that is undefined at some point, or whose numbers are too large.
+
+    Args:
+        kernel: the name of the kernel.
+        expression: the formula; see :func:`iosim.study.formula.typed.parse`.
+        of: "words" (reads and writes), "reads", "writes", or the name of an array.
+        blocks: the rule for the blocks where the formula names M: "fit", "paper" or "best".
+        dtype: the element type in HBM.
+        causal: query i attends to keys up to i + nk - n.
+        window: keys to the left and to the right of the diagonal; -1 = all.
+        options: those of the kernel, as for :func:`iosim.simulate`.
 
     >>> print(check_formula("flash2", "N*(2*d+1) + 2*N*d*ceil(N/Br)").holds)
     True
@@ -107,7 +116,7 @@ def check_formula(
 
 
 def equals(value: Number, counted: int, point: Point) -> bool:
-    """Whether a formula gives the count; raises :class:`BadInput` naming the point where square roots leave that open."""
+    """Whether a formula gives the count; raises :class:`BadInput` with the point where square roots leave that open."""
     try:
         return value.equals(counted)
     except BadInput as error:

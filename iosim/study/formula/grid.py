@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import product
 
 from iosim import predict
-from iosim.attention.catalogue import kernel
 from iosim.attention.plan import BlockChoice, Given, Plan, make_plan
 from iosim.core.counts import Counts
 from iosim.core.errors import BadInput
@@ -25,7 +24,7 @@ AMPLE = Capacity(2**40)
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One plan, the ``sizes`` of all names there, and those of them that tell it from other points (``shown``)."""
+    """One plan, the ``sizes`` of all names, and those sizes that tell it from other points (``shown``)."""
 
     plan: Plan
     sizes: Mapping[str, int]
@@ -38,7 +37,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """What is common to all points: the kernel, how it is asked for, and the names that the formula tells apart."""
+    """What all points share: the kernel, its options, and the names in the formula."""
 
     kernel: str
     names: frozenset[str]
@@ -49,13 +48,13 @@ class Grid:
     options: Given
 
     def points(self) -> list[Point]:
-        """All points, small ones first; raises :class:`BadInput` for a kernel or an option that does not exist, and where there are none.
+        """All points, small ones first; raises :class:`BadInput` for an unknown kernel or option, and where no point fits.
 
-        N_q and N_k differ where the formula names one of them and not N, d_v and d where it names d_v. Where it names M, that varies
-        and the block rule chooses Br and Bc; else these vary in an SRAM that holds anything.
+        N_q and N_k differ where the formula names one of them and not N; d_v and d differ where it names d_v. Where it names M, M varies
+        and the block rule chooses Br and Bc. Otherwise Br and Bc vary, and the SRAM holds anything.
         """
         if kernel(self.kernel).brings is not None:
-            raise BadInput("block-sparse moves what its block mask says, which no formula over N, d, Br and Bc can; check flash instead")
+            raise BadInput(f"{self.kernel} moves what its block mask says, not what sizes say; check a kernel without one, such as flash")
         if "M" in self.names and not isinstance(self.blocks, str):
             raise BadInput(f"with M in the formula a rule chooses the blocks: fit, paper or best, not {self.blocks}")
         found = list(self._with_sram() if "M" in self.names else self._with_blocks())

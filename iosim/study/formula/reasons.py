@@ -18,7 +18,7 @@ STATISTICS = ("l", "m", "LSE", "D")
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One point, what was counted there, the same number as asked for, and what the formula gives; None where that is irrational."""
+    """One point, its counts, the number asked for, and what the formula gives there; None where that is irrational."""
 
     point: Point
     counts: Counts
@@ -49,9 +49,9 @@ def moved(array: Traffic, move: Move) -> int:
 
 
 def why(tried: Sequence[Tried], moves: Sequence[tuple[str, Move]]) -> str | None:
-    """The likely reason for differences, of which there is one at least, in one line; None where none of the usual ones explains all.
+    """The likely reason for the differences, in one line; None where no usual reason explains all of them.
 
-    ``moves`` are those that the count is made of.
+    ``tried`` has a difference. ``moves``: the moves that make up the count.
     """
     return in_bytes(tried, moves) or factor(tried) or ceil(tried) or shape(tried) or left_out(tried, moves)
 
@@ -102,7 +102,7 @@ def shape(tried: Sequence[Tried]) -> str | None:
 
 
 def only_where(tried: Sequence[Tried], test: Callable[[Tried], bool]) -> int:
-    """At how many points the test holds, if the formula holds at all of them, so that it fails at others only; else 0."""
+    """The number of points where the test holds; 0 where the formula fails at one of them."""
     inside = [one.agrees for one in tried if test(one)]
     return len(inside) if all(inside) else 0
 
@@ -120,7 +120,7 @@ def left_out(tried: Sequence[Tried], moves: Sequence[tuple[str, Move]]) -> str |
 
 
 def parts(moves: Sequence[tuple[str, Move]]) -> Iterator[Part]:
-    """What is easily forgotten: the statistics, the initial writes, whole arrays, single moves, and two of these together."""
+    """Parts that people forget: the statistics, the initial writes, whole arrays, single moves, and two of these together."""
     arrays = dict.fromkeys(array for array, _ in moves)
     statistics = [array for array in arrays if array in STATISTICS]
     initial = [array for array, move in moves if move == "initial writes"]
