@@ -16,7 +16,7 @@ a shared array whose size is an argument               the compiler, hence the e
 a tile size that changes after the first launch        nobody needs to: a tiling is frozen, and every tiling a kernel of its own
 any other index that is negative or past the end       the simulator meter, and the emulator by address
 a barrier that only some threads reach                 the emulator, and the simulator where its threads run in a fixed order
-a barrier that is missing                              the race hunt, in the simulator
+a barrier that is missing                              a race hunt in the simulator, by the tests
 =====================================================  =========================================================================
 """
 
@@ -51,7 +51,7 @@ SIDES = ("rows", "cols", "d", "threads")
 def check(call: Call, limit: int = STATIC_LIMIT) -> None:
     """Raise :class:`iosim.core.errors.BadInput`, in one line, for a launch that a GPU would refuse or that would go wrong on it.
 
-    ``limit``: bytes of shared memory that a block of threads may have once it has opted in (:func:`iosim_gpu.fitting.opt_in`); a
+    ``limit``: bytes of shared memory that a block of threads may have once it has opted in (:data:`iosim_gpu.fitting.OPT_IN`); a
     static array may have 48 KB of them at most.
     """
     check_tiling(call.step, call.tiling, limit)

@@ -57,14 +57,12 @@ def to_ptx(call: Call, arch: str = "sm_90") -> str:
     return _compiled(call.step, call.tiling, kinds, arch)
 
 
-def to_cubin(ptx: str, arch: str = "sm_90") -> bytes:
-    """Machine code, an ELF file; raises :class:`iosim.core.errors.BadInput` where it cannot be made."""
-    return _linked(ptx, arch)[0]
-
-
 def usage(ptx: str, arch: str = "sm_90") -> Usage:
-    """What the machine code of ``ptx`` needs; raises :class:`iosim.core.errors.BadInput` where the assembler's report cannot be read."""
-    return reported(_linked(ptx, arch)[1], ptx)
+    """What the machine code of ``ptx`` needs.
+
+    Raises :class:`iosim.core.errors.BadInput` where no machine code can be made, and where the assembler's report cannot be read.
+    """
+    return reported(_assembled(ptx, arch), ptx)
 
 
 def reported(report: str, ptx: str) -> Usage:
@@ -132,12 +130,14 @@ def _capability(arch: str) -> tuple[int, int]:
 
 
 @cache
-def _linked(ptx: str, arch: str) -> tuple[bytes, str]:
+def _assembled(ptx: str, arch: str) -> str:
+    """The assembler's report."""
     needs("assemble")
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
     try:
         linker = Linker(ObjectCode.from_ptx(ptx.encode()), options=LinkerOptions(arch=arch, ptxas_options=["-v"]))
-        return bytes(linker.link("cubin").code), linker.get_info_log()
+        linker.link("cubin")
+        return str(linker.get_info_log())
     except Exception as error:
         raise BadInput(f"nvJitLink makes no machine code for {arch}: {told(error)}") from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import replace
 
-from iosim.core.errors import BadInput
 from iosim_gpu.steps import Step
 from iosim_gpu.tiling import Tiling
 
@@ -14,17 +13,6 @@ STATIC_LIMIT = 48 * 1024
 
 OPT_IN = {"sm_80": 163 * 1024, "sm_86": 99 * 1024, "sm_89": 99 * 1024, "sm_90": 227 * 1024, "sm_100": 227 * 1024}
 """Bytes that a launch with ``dynamic`` shared memory may ask for (CUDA C++ Programming Guide, table of compute capabilities)."""
-
-
-def opt_in(arch: str) -> int:
-    """Bytes of dynamic shared memory that a block of threads may have on ``arch``; raises :class:`iosim.core.errors.BadInput` for others.
-
-    >>> opt_in("sm_90")
-    232448
-    """
-    if arch not in OPT_IN:
-        raise BadInput(f"the shared memory of {arch!r} is not listed; listed are {', '.join(OPT_IN)}")
-    return OPT_IN[arch]
 
 
 def largest_fitting(step: Step, tiling: Tiling, limit: int = STATIC_LIMIT) -> Tiling | None:

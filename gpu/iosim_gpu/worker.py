@@ -52,7 +52,7 @@ DEFAULT = ("simulator", "counters", "emulator")
 
 def _scheduled(meter: str, job: Job) -> Measured:
     """A simulated measurement, in the quick scheduler where that is installed."""
-    with import_module("iosim_gpu.races.schedule").preferred():
+    with import_module("iosim_gpu.meters.schedule").preferred():
         found: Measured = import_module(meter).measure(job.case)
     return found
 

@@ -62,7 +62,7 @@ def absent(mark: str) -> str:
 @pytest.fixture(scope="class")
 def scheduler() -> Iterator[None]:
     """Simulated threads in a fixed order, which is faster too, where greenlet is there; the simulator's own threads where it is not."""
-    from iosim_gpu.races.schedule import preferred
+    from iosim_gpu.meters.schedule import preferred
 
     with preferred():
         yield

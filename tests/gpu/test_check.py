@@ -23,9 +23,9 @@ from iosim_gpu.check import JUDGED, Row, compare, error_of, only_updated
 from iosim_gpu.children import Child, WorkerDied, batches, measure
 from iosim_gpu.meters import simulator
 from iosim_gpu.moved import Array, Measured, Moved
-from iosim_gpu.races.edits import edited, swapped
 from iosim_gpu.steps import steps_of
 from iosim_gpu.wire import Job, job_from_json, job_to_json, measured_from_json, measured_to_json
+from tests.gpu.edits import edited, swapped
 
 CASE = Case("flash2", 9, 4, 4, 3, 8, nk=7, heads=2, causal=True)
 BACKWARD = Case("flash2-backward", 9, 4, 4, 3, 8)

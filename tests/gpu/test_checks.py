@@ -19,7 +19,7 @@ from iosim_gpu import defaults
 from iosim_gpu.calls import Call, calls, prepared
 from iosim_gpu.case import KERNELS, Case
 from iosim_gpu.checks import check, check_grid, check_shared
-from iosim_gpu.fitting import OPT_IN, STATIC_LIMIT, largest_fitting, opt_in
+from iosim_gpu.fitting import OPT_IN, STATIC_LIMIT, largest_fitting
 from iosim_gpu.steps import ROOMS, STEPS, Step
 from iosim_gpu.tiling import Tiling
 
@@ -95,7 +95,7 @@ def test_more_shared_memory_than_a_static_array_can_have() -> None:
 
 
 def test_a_static_array_stays_small_where_the_device_has_more() -> None:
-    assert "49,152 is the static limit" in said(made(Case("flash2", 5, 64, 64, 64, 128)), opt_in("sm_90"))
+    assert "49,152 is the static limit" in said(made(Case("flash2", 5, 64, 64, 64, 128)), OPT_IN["sm_90"])
 
 
 @pytest.mark.parametrize(("arch", "allowed"), [("sm_80", False), ("sm_90", True)])
@@ -104,9 +104,9 @@ def test_dynamic_shared_memory_may_fill_the_device(arch: str, allowed: bool) -> 
     dynamic = replace(call, tiling=replace(call.tiling, dynamic=True))
     assert dynamic.dynamic_bytes == 231_936
     if allowed:
-        check(dynamic, opt_in(arch))
+        check(dynamic, OPT_IN[arch])
     else:
-        assert "166,912 is the dynamic limit; 47x47 would fit, or dynamic shared memory on sm_90, sm_100" in said(dynamic, opt_in(arch))
+        assert "166,912 is the dynamic limit; 47x47 would fit, or dynamic shared memory on sm_90, sm_100" in said(dynamic, OPT_IN[arch])
 
 
 def test_the_list_of_a_block_mask_counts_too() -> None:
@@ -161,12 +161,6 @@ def test_default_tiles_leave_room_in_static_shared_memory() -> None:
 )
 def test_bytes_of_shared_memory(name: str, tiling: Tiling, nbytes: int) -> None:
     assert 4 * sum(ROOMS[name](tiling)) == nbytes
-
-
-def test_an_architecture_that_is_not_listed() -> None:
-    with pytest.raises(BadInput, match=r"the shared memory of 'sm_70' is not listed; listed are sm_80, sm_86"):
-        opt_in("sm_70")
-    assert OPT_IN["sm_90"] == 232_448
 
 
 @pytest.mark.parametrize("grid", [(0, 1), (1, 0), (2**31, 1), (1, 65_536)])

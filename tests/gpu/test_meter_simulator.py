@@ -16,8 +16,8 @@ from iosim_gpu.case import Case
 from iosim_gpu.meters import internals, simulator
 from iosim_gpu.meters.simulator import CountedArray
 from iosim_gpu.moved import Moved
-from iosim_gpu.races.edits import rewritten
 from iosim_gpu.steps import STEPS, steps_of
+from tests.gpu.edits import rewritten
 
 TWO_HEADS = Case("flash2", 9, 3, 4, 5, 6, nk=7, heads=2)
 

@@ -16,8 +16,8 @@ from iosim_gpu.case import KERNELS, Case
 from iosim_gpu.meters import counters, emulator, simulator
 from iosim_gpu.moved import Measured, Moved
 from iosim_gpu.ptx import Access
-from iosim_gpu.races.hunt import gap
 from iosim_gpu.tiling import Tiling
+from tests.gpu.hunt import gap
 
 VARIANTS = (*KERNELS, "flash2-backward own")
 MOST = 24

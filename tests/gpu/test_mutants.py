@@ -20,9 +20,9 @@ from iosim_gpu.case import Case
 from iosim_gpu.meters import counters, emulator, simulator
 from iosim_gpu.moved import Measured, Moved
 from iosim_gpu.ptx import KernelFault
-from iosim_gpu.races.edits import Edit, edited, swapped
-from iosim_gpu.races.hunt import gap
 from iosim_gpu.steps import Step, steps_of
+from tests.gpu.edits import Edit, edited, swapped
+from tests.gpu.hunt import gap
 
 LOAD_Q = "load_tile(Q, head, i0, rows, q, t, n, Q_LOADS)"
 LOAD_K = "load_tile(K, head, j0, cols, k, t, n, K_LOADS)"

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from iosim_gpu.ptx import Access, KernelFault, Run, UnsupportedPtx, emulate, lint
+from iosim_gpu.compiling import declared
+from iosim_gpu.ptx import Access, KernelFault, Run, UnsupportedPtx, emulate
 
 pytestmark = pytest.mark.needs_compiler
 
@@ -195,7 +196,7 @@ def test_local_memory(arch: tuple[int, int]) -> None:
             total += room[(i * t) % 8]
             room[(i + t) % 8] = total
         assert a[t] == total
-    assert lint(_text(_local, arch, a, np.int64(turns))).local_bytes == 32
+    assert declared(_text(_local, arch, a, np.int64(turns)), "local") == 32
 
 
 def _bytes(cuda: Any) -> Kernel:
@@ -278,13 +279,3 @@ def _sine(cuda: Any) -> Kernel:
 def test_what_the_emulator_does_not_know_is_refused_not_guessed(arch: tuple[int, int]) -> None:
     with pytest.raises(UnsupportedPtx, match=r"^PTX line \d+ "):
         _run(_sine, arch, 1, [np.zeros(1)])
-
-
-@bothways
-def test_lint_of_compiled_code(arch: tuple[int, int]) -> None:
-    x = np.zeros(1, np.float32)
-    found = lint(_text(_saxpy, arch, np.float32(1), x, x))
-    assert (found.global_loads, found.global_stores, found.global_atomics) == (2, 1, 0)
-    assert (found.local_bytes, found.double) == (0, False)
-    assert "fma.rn.f32" in found.opcodes
-    assert lint(_text(_saxpy, arch, 1.0, x, x)).double

@@ -14,10 +14,10 @@ from iosim.core.masks import patterns
 from iosim_gpu.calls import Call, calls, prepared
 from iosim_gpu.case import Case
 from iosim_gpu.meters import simulator
-from iosim_gpu.races import edits, hunt
-from iosim_gpu.races.edits import swapped
-from iosim_gpu.races.schedule import ORDERS, Diverged, Order, scheduled
+from iosim_gpu.meters.schedule import ORDERS, Diverged, Order, scheduled
 from iosim_gpu.steps import STEPS, steps_of
+from tests.gpu import edits, hunt
+from tests.gpu.edits import swapped
 
 ALL = [step for steps in STEPS.values() for step in steps]
 VARIANTS = ("standard", "flash", "flash2", "block-sparse", "flash2-backward", "flash2-backward own")

@@ -1,7 +1,7 @@
 """Run the PTX that Numba compiled on the CPU, without a GPU, and count what every array moves.
 
-`emulate` executes every thread of every thread block as a lane of NumPy arrays; `parse` and `lint` look at the text alone. What
-the emulator does not know exactly it refuses, naming the line. Needs NumPy and the standard library.
+`emulate` executes every thread of every thread block as a lane of NumPy arrays. It refuses what it does not know exactly, with the line;
+`parse` reads the text alone. Needs NumPy and the standard library.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from iosim_gpu.ptx.counting import Access
 from iosim_gpu.ptx.execute import STEP_LIMIT, Run, emulate
 from iosim_gpu.ptx.faults import KernelFault, UnsupportedPtx
-from iosim_gpu.ptx.lint import Lint, lint
 from iosim_gpu.ptx.parse import Module, parse
 
-__all__ = ["STEP_LIMIT", "Access", "KernelFault", "Lint", "Module", "Run", "UnsupportedPtx", "emulate", "lint", "parse"]
+__all__ = ["STEP_LIMIT", "Access", "KernelFault", "Module", "Run", "UnsupportedPtx", "emulate", "parse"]

@@ -14,9 +14,9 @@ from iosim_gpu import judge
 from iosim_gpu.calls import calls, prepared
 from iosim_gpu.case import Case
 from iosim_gpu.meters import simulator
-from iosim_gpu.races.edits import own, rewritten, source, swapped
-from iosim_gpu.races.schedule import ORDERS, Diverged, Order, scheduled
+from iosim_gpu.meters.schedule import ORDERS, Diverged, Order, scheduled
 from iosim_gpu.steps import Step, steps_of
+from tests.gpu.edits import own, rewritten, source, swapped
 
 FAULTS = (Diverged, ArithmeticError, IndexError, ValueError)
 """What a wrong kernel may raise while it runs; anything else is no fault of its own."""
@@ -55,7 +55,7 @@ def missed(case: Case, step: Step, line: int) -> bool:
 def fault(case: Case, steps: Sequence[Step] | None = None, order: Order = "forward") -> str:
     """What goes wrong when ``case`` runs with its threads in ``order``, in one line; empty when all values keep their bounds.
 
-    Raises what :func:`iosim_gpu.races.schedule.scheduled` raises where it cannot work.
+    Raises what :func:`iosim_gpu.meters.schedule.scheduled` raises where it cannot work.
     """
     arrays = prepared(case)
     with scheduled(order), warnings.catch_warnings():
