@@ -10,6 +10,7 @@ from typing import Any
 from iosim_gpu import baseline, judge
 from iosim_gpu.calls import Call, calls, prepared
 from iosim_gpu.case import Case
+from iosim_gpu.catalogue import KERNELS
 from iosim_gpu.check import error_of
 from iosim_gpu.meters.device import Device, here
 
@@ -17,7 +18,7 @@ WORD = 4
 """Bytes of every element that the kernels move: float32, and the int32 of a block mask."""
 
 REPEATS, SECONDS = 20, 1.0
-CASES = tuple(Case(kernel, n, 64, 32, 32, 128, heads=16) for n in (1024, 2048) for kernel in ("standard", "flash", "flash2"))
+CASES = tuple(Case(kernel.name, n, 64, 32, 32, 128, heads=16) for n in (1024, 2048) for kernel in KERNELS.values() if kernel.timed)
 """Long enough that a launch from Python, some tens of microseconds, is small beside the run."""
 
 Clock = Callable[[Callable[[], object]], list[float]]
@@ -68,11 +69,11 @@ def predicted_bytes(case: Case) -> int:
 
 
 def timings(cases: Sequence[Case] = CASES) -> list[Timing]:
-    """Every case, and beside each of standard attention the same by CuPy. Raises as :func:`baseline.cupy` and :func:`here` do."""
+    """Every case, and CuPy's where it takes the same steps. Raises as :func:`baseline.cupy` and :func:`here` do."""
     xp, device = baseline.cupy(), here()
     found = []
     for case in cases:
-        if case.kernel == "standard":
+        if case.declared.baseline:
             found.append(time_baseline(case, xp, clock))
         found.append(time_kernel(case, xp, device, clock))
     return found

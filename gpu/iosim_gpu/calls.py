@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim_gpu import judge
-from iosim_gpu.case import Case, visited
+from iosim_gpu.case import Case, shape, visited
+from iosim_gpu.declaration import Step
 from iosim_gpu.moved import Moved
-from iosim_gpu.steps import Step, steps_of
 from iosim_gpu.tiling import Tiling
 
 Array = NDArray[Any]
@@ -31,7 +31,9 @@ class Call:
     @property
     def grid(self) -> tuple[int, int]:
         """Blocks of threads along x and along y, where each y is a head."""
-        return self.step.grid(self.case), self.case.instances
+        case = self.case
+        tiles = {"head": 1, "queries": -(-case.n // case.rows), "keys": -(-case.nk // case.cols)}
+        return tiles[self.step.grid], case.instances
 
     @property
     def args(self) -> list[tuple[str, Any]]:
@@ -57,19 +59,11 @@ def prepared(case: Case) -> dict[str, Array]:
     arrays: dict[str, Array] = dict(judge.inputs(case))
     if case.mask is not None:
         arrays["indptr"], arrays["indices"] = visited(case)
-    for step in steps_of(case):
+    for step in case.steps:
         for name in step.arrays:
-            arrays.setdefault(name, np.full(shape(case, name), np.nan, np.float32))
+            if name not in arrays:
+                arrays[name] = np.full(shape(case, name), np.nan, np.float32)
     return arrays
-
-
-def shape(case: Case, name: str) -> tuple[int, ...]:
-    """The shape of an array that a kernel writes."""
-    if name in ("S", "P"):
-        return case.instances, case.n, case.nk
-    if name in ("l", "m", "LSE", "D"):
-        return case.instances, case.n
-    return case.instances, case.nk if name in ("dK", "dV") else case.n, case.d
 
 
 def calls(case: Case, arrays: dict[str, Array], *, counting: bool = False, steps: Sequence[Step] | None = None) -> list[Call]:
@@ -77,7 +71,7 @@ def calls(case: Case, arrays: dict[str, Array], *, counting: bool = False, steps
     tiling = case.tiling.counted() if counting else case.tiling
     return [
         Call(case, step, tiling, {name: arrays[name] for name in step.arrays}, np.zeros(len(step.slots), np.int64))
-        for step in (steps_of(case) if steps is None else steps)
+        for step in (case.steps if steps is None else steps)
     ]
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +15,33 @@ from iosim.core.masks import BlockMask
 from iosim.core.options import Options
 from iosim.core.problem import Attention, Blocks
 from iosim.core.units import whole
+from iosim_gpu import catalogue
+from iosim_gpu.declaration import Kernel, Step
 from iosim_gpu.tiling import Tiling
 
-KERNELS = ("standard", "flash", "flash2", "block-sparse", "flash2-backward")
 Int = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """``kernel`` on ``batch * heads`` heads of Q ``(n, d)`` and K, V ``(nk, d)``, in ``rows`` x ``cols`` tiles, ``threads`` a block.
+    """A kernel on ``batch * heads`` heads of Q ``(n, d)`` and K, V ``(nk, d)``, in some tiles.
 
-    ``nk=0`` means n. ``mask`` is for block-sparse, which must have one. ``dq_pass``: "shared" adds dQ atomically in the pass that makes
-    dK and dV, "own" makes it in a second kernel. ``seed`` draws the inputs. Raises :class:`iosim.core.errors.BadInput` for anything else.
+    Raises :class:`iosim.core.errors.BadInput` for what the kernel, or the model, does not take.
+
+    Args:
+        kernel: the name of the kernel.
+        n: query rows.
+        d: columns of Q, K and V.
+        rows: Br.
+        cols: Bc.
+        threads: threads of a block.
+        nk: key rows; 0 means n.
+        batch: sequences.
+        heads: heads a sequence.
+        causal: query i attends to keys j <= i + nk - n.
+        mask: the block mask of a kernel that visits the tiles of one.
+        options: those of the kernel, by name; the others have their defaults.
+        seed: of the inputs.
     """
 
     kernel: str
@@ -40,22 +55,29 @@ class Case:
     heads: int = 1
     causal: bool = False
     mask: BlockMask | None = None
-    dq_pass: Literal["shared", "own"] = "shared"
+    options: Mapping[str, str] = field(default_factory=dict)
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.kernel not in KERNELS:
-            raise BadInput(f"no CUDA kernel is called {self.kernel!r}; there are {', '.join(KERNELS)}")
+        object.__setattr__(self, "options", self.declared.chosen(self.options))
         if self.nk == 0:
             object.__setattr__(self, "nk", self.n)
         for name in ("n", "nk", "d", "rows", "cols", "threads", "batch", "heads"):
             object.__setattr__(self, name, whole(name, getattr(self, name)))
-        if (self.mask is None) == (self.kernel == "block-sparse"):
-            raise BadInput("block-sparse needs a block mask, and no other CUDA kernel takes one")
-        if self.dq_pass != "shared" and not self.kernel.endswith("-backward"):
-            raise BadInput(f"dq_pass is for flash2-backward: {self.kernel} makes no dQ")
+        if (self.mask is not None) != self.declared.masked:
+            raise BadInput(f"{self.kernel} {'needs a' if self.mask is None else 'takes no'} block mask in CUDA")
         object.__setattr__(self, "causal", self.problem.causal)
         _ = self.predicted()  # whatever the model refuses is refused at once
+
+    @property
+    def declared(self) -> Kernel:
+        """What the kernel declares."""
+        return catalogue.kernel(self.kernel)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The launches of the kernel, in order."""
+        return self.declared.steps(**self.options)
 
     @property
     def problem(self) -> Attention:
@@ -70,9 +92,9 @@ class Case:
         return Blocks(self.rows, self.cols)
 
     @property
-    def options(self) -> Options:
-        """The variant of the listing that the CUDA kernel is: what is read again, and where dQ is made."""
-        return Options(softmax="streamed", dq_pass=self.dq_pass)
+    def variant(self) -> dict[str, Any]:
+        """The options of the listing that moves the same words."""
+        return {**self.declared.listing, **self.options}
 
     @property
     def instances(self) -> int:
@@ -85,18 +107,27 @@ class Case:
         return Tiling(self.rows, self.cols, self.d, self.threads, self.causal)
 
     @property
+    def asked(self) -> dict[str, str]:
+        """The options that are not as by default."""
+        usual = self.declared.chosen({})
+        return {name: value for name, value in self.options.items() if value != usual[name]}
+
+    @property
     def name(self) -> str:
         """A label that tells it from the others, such as ``1x2 37x29 d16 8x12 T24 causal``: heads, n x nk, d, Br x Bc and threads."""
         heads = f"{self.batch}x{self.heads} " if self.instances > 1 else ""
-        own = {"causal": self.causal, f"dq_pass={self.dq_pass}": self.dq_pass != "shared"}
-        told = "".join(f" {word}" for word, holds in own.items() if holds)
+        told = "".join([" causal"] * self.causal + [f" {name}={value}" for name, value in self.asked.items()])
         return f"{heads}{self.n}x{self.nk} d{self.d} {self.rows}x{self.cols} T{self.threads}{told}"
 
     def predicted(self) -> dict[str, predict.Moved]:
         """Elements that each array moves over all heads: the closed forms of :mod:`iosim.predict`, and those of the mask's own arrays."""
-        one = {**predict.predict(self.kernel, self.problem, self.blocks, self.options), **self._mask_words()}
+        listing = predict.predict(self.kernel, self.problem, self.blocks, Options(**self.variant))
         times = self.instances
-        return {a: predict.Moved(w.reads * times, w.writes * times, w.init_writes * times) for a, w in one.items() if w.reads or w.writes}
+        return {
+            name: predict.Moved(words.reads * times, words.writes * times, words.init_writes * times)
+            for name, words in {**listing, **self._mask_words()}.items()
+            if words.reads or words.writes
+        }
 
     def _mask_words(self) -> Mapping[str, predict.Moved]:
         """Each key tile reads where its list begins and ends; each visited tile reads its own entry."""
@@ -120,3 +151,8 @@ def visited(case: Case) -> tuple[Int, Int]:
         keep = keep & (first_key[None, :] <= last_query[:, None] + case.nk - case.n)
     indptr = np.concatenate([[0], keep.sum(axis=0).cumsum()]).astype(np.int32)
     return indptr, np.nonzero(keep.T)[1].astype(np.int32)
+
+
+def shape(case: Case, array: str) -> tuple[int, ...]:
+    """The shape of a float32 array of the kernel: heads first, then the axes that are declared."""
+    return tuple(getattr(case, axis) for axis in ("instances", *case.declared.axes(array)))

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from iosim_gpu import judge
 from iosim_gpu.case import Case
 from iosim_gpu.moved import Array, Measured, Moved
-from iosim_gpu.steps import steps_of
 
 JUDGED = ("O", "LSE", "l", "m", "dQ", "dK", "dV")
 """The outputs whose values are checked; l and m are judged together, as the log-sum-exp m + log l."""
@@ -128,7 +127,7 @@ def only_updated(case: Case) -> set[str]:
     >>> only_updated(Case("flash", 9, 4, 4, 3, 8))
     set()
     """
-    slots = {slot for step in steps_of(case) for slot in step.slots}
+    slots = {slot for step in case.steps for slot in step.slots}
     atomics = {slot.partition(".")[0] for slot in slots if slot.endswith(".atomics")}
     return {name for name in atomics if f"{name}.loads" not in slots}
 

@@ -22,7 +22,7 @@ a barrier that is missing                              a race hunt in the simula
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import combinations
 from typing import Any
 
@@ -30,10 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iosim.core.errors import BadInput
-from iosim_gpu.calls import Call, shape
-from iosim_gpu.case import Case
+from iosim_gpu.calls import Call
+from iosim_gpu.case import Case, shape
+from iosim_gpu.declaration import Step
 from iosim_gpu.fitting import OPT_IN, STATIC_LIMIT, largest_fitting
-from iosim_gpu.steps import Step
 from iosim_gpu.tiling import Tiling
 
 Array = NDArray[Any]
@@ -88,11 +88,15 @@ def check_shared(step: Step, tiling: Tiling, limit: int = STATIC_LIMIT) -> None:
 
 
 def _remedy(step: Step, tiling: Tiling, allowed: int) -> str:
-    """The largest tiles of that shape that fit, and where those that were asked for would."""
-    found = largest_fitting(step, tiling, allowed)
-    fits = f"not even 1x1 tiles fit at d = {tiling.d}" if found is None else f"{found.rows}x{found.cols} would fit"
+    """The largest tiles of that shape that fit, and the architectures on which those that were asked for would."""
     roomy = [arch for arch, most in OPT_IN.items() if most > allowed and most >= step.shared_bytes(tiling)]
-    return f"{fits}, or dynamic shared memory on {', '.join(roomy)}" if roomy else fits
+    return would_fit(step, tiling, allowed) + (f", or dynamic shared memory on {', '.join(roomy)}" if roomy else "")
+
+
+def would_fit(step: Step, tiling: Tiling, allowed: int = STATIC_LIMIT) -> str:
+    """The largest tiles of that shape that fit, in words."""
+    found = largest_fitting(step, tiling, allowed)
+    return f"not even 1x1 tiles fit at d = {tiling.d}" if found is None else f"{found.rows}x{found.cols} would fit"
 
 
 def check_case(case: Case, tiling: Tiling) -> None:
@@ -132,7 +136,7 @@ def expected(case: Case, name: str) -> tuple[int, ...] | None:
         return None
     if name == "indptr":
         return (-(-case.nk // case.cols) + 1,)
-    return (case.instances, case.nk, case.d) if name in ("K", "V") else shape(case, name)
+    return shape(case, name)
 
 
 def check_array(name: str, array: Array, dtype: np.dtype[Any], sizes: tuple[int, ...] | None) -> None:
@@ -159,16 +163,9 @@ def check_writes(call: Call) -> None:
             raise BadInput(f"{one} and {other} lie in the same memory, but {call.step.name} writes to one of them; copy one")
 
 
-def given(case: Case) -> Iterator[str]:
-    """The arrays that a kernel is given, rather than makes."""
-    yield from "QKV"
-    if case.kernel.endswith("-backward"):
-        yield from ("dO", "O", "LSE")
-
-
 def check_values(arrays: Mapping[str, Array], case: Case) -> None:
     """Inputs are finite, but for the log-sum-exp of a query that attends to nothing, which is -inf."""
-    for name in given(case):
+    for name in case.declared.reads:
         if name in arrays and not (np.isfinite(arrays[name]) | ((name == "LSE") & np.isneginf(arrays[name]))).all():
             at = tuple(int(i) for i in np.argwhere(~np.isfinite(arrays[name]))[0])
             raise BadInput(f"{name} must be finite, but {name}{list(at)} is {arrays[name][at]}")

@@ -126,7 +126,7 @@ def batches(jobs: Sequence[Job], processes: int) -> list[Child]:
 
 
 def _variant(job: Job) -> tuple[object, ...]:
-    return job.case.kernel, job.case.dq_pass, job.case.tiling
+    return job.case.kernel, *job.case.options.values(), job.case.tiling
 
 
 def _listen(child: Child, answers: queue.SimpleQueue[Answer]) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 
 from iosim.core.errors import BadInput
 from iosim_gpu.calls import Call
+from iosim_gpu.declaration import Step
 from iosim_gpu.environment import needs, told
-from iosim_gpu.steps import Step
 from iosim_gpu.tiling import Tiling
 
 Kinds = tuple[tuple[str, int], ...]
@@ -105,7 +105,7 @@ def _compiled(step: Step, tiling: Tiling, kinds: Kinds, arch: str) -> str:
         raise BadInput(f"NVVM does not compile {step.name} for {arch}: {told(error)}") from error
     if f".target {arch}\n" not in ptx:  # NVVM takes the nearest architecture that it knows, and says nothing
         raise BadInput(f"NVVM does not know {arch}; ask for one of {', '.join(ARCHES)}")
-    return renamed(ptx, step.name.replace("-", "_"))
+    return renamed(ptx, step.factory.__name__)
 
 
 def renamed(ptx: str, name: str) -> str:

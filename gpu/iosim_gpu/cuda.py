@@ -10,7 +10,7 @@ if not hasattr(np, "row_stack"):
     setattr(np, "row_stack", np.vstack)  # noqa: B010  # numba-cuda 0.30 asks for it while it compiles; NumPy 2.5 has only the other name
 
 try:
-    from numba import config, cuda, float32, int32, int64, types
+    from numba import config, cuda, types
 except Exception as error:  # whatever a broken installation raises, it is as good as none
     found = f"{type(error).__name__}: {error}".splitlines()[0]
     raise BadInput(f'the CUDA kernels need numba and numba-cuda, which do not load here ({found}); pip install "iosim[gpu]"') from error
@@ -18,4 +18,4 @@ except Exception as error:  # whatever a broken installation raises, it is as go
 SIMULATED = bool(config.ENABLE_CUDASIM)
 """Whether this process runs kernels in Numba's simulator, which NUMBA_ENABLE_CUDASIM=1 decides before Numba is imported."""
 
-__all__ = ["SIMULATED", "cuda", "float32", "int32", "int64", "types"]
+__all__ = ["SIMULATED", "cuda", "types"]

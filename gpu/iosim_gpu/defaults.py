@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable
 
 import numpy as np
 
-from iosim.core.errors import BadInput
 from iosim.core.masks import BlockMask
-from iosim_gpu.case import KERNELS, Case
-
-DQ_PASSES: tuple[Literal["shared", "own"], ...] = ("shared", "own")
+from iosim_gpu.case import Case
+from iosim_gpu.catalogue import KERNELS, kernel
+from iosim_gpu.declaration import Kernel
 
 D, THREADS = 64, 128
-TILES = {kernel: (32, 16) if kernel.endswith("-backward") else (32, 32) for kernel in KERNELS}
-"""Br and Bc that leave room in the 48 KB that a block of threads has anywhere, at d = 64."""
 
 SMALL = {"rows": 8, "cols": 12, "d": 16, "threads": 24}
 """Tiles that are quickly simulated: neither side divides the other nor any N below, and threads that neither divide d nor equal it."""
@@ -26,37 +22,27 @@ SHAPES: tuple[dict[str, int | bool], ...] = (
     {"n": 19, "nk": 37, "causal": True, "batch": 2},
     {"n": 37, "nk": 19, "causal": True},  # bottom-right: the first 18 queries attend to nothing
 )
-LARGE = (Case("flash", 64, D, 32, 32, THREADS), Case("flash2", 64, D, 32, 32, THREADS))
-"""The tiles that a GPU would be given, where a whole warp reads one row."""
-LARGE_TOO = (
-    Case("standard", 64, D, 32, 32, THREADS),
-    Case("block-sparse", 64, D, 32, 32, THREADS, mask=BlockMask.from_dense([[True, False], [True, True]], 64, 64, 32, 32)),
-    Case("flash2-backward", 64, D, 32, 16, THREADS),
-)
-"""The same of the other kernels, which no GPU profiles."""
 
 
-def cases(kernels: Sequence[str] = KERNELS) -> list[Case]:
+def cases(names: Iterable[str] = KERNELS) -> list[Case]:
     """Every kernel in its variants: ragged, causal, more queries than keys and fewer, several heads, and masked where it takes a mask."""
-    return [case for kernel in kernels for case in _of(kernel)]
+    return [case for name in names for case in [*_small(kernel(name)), large(name)]]
 
 
-def _of(kernel: str) -> list[Case]:
-    small = [case for variant in variants(kernel) for case in _small(kernel, variant)]
-    return small + [case for case in (*LARGE, *LARGE_TOO) if case.kernel == kernel]
-
-
-def variants(kernel: str) -> tuple[Literal["shared", "own"], ...]:
-    """Where dQ is made, for a kernel that makes one."""
-    return DQ_PASSES if kernel.endswith("-backward") else DQ_PASSES[:1]
-
-
-def _small(kernel: str, dq_pass: Literal["shared", "own"]) -> list[Case]:
+def _small(asked: Kernel) -> list[Case]:
     made = []
-    for shape in SHAPES:
-        mask = striped(int(shape["n"]), int(shape["nk"])) if kernel == "block-sparse" else None
-        made.append(Case(kernel, mask=mask, dq_pass=dq_pass, **SMALL, **shape))  # type: ignore[arg-type]  # bool only where it is one
+    for variant in asked.variants:
+        for shape in SHAPES:
+            mask = striped(int(shape["n"]), int(shape["nk"])) if asked.masked else None
+            made.append(Case(asked.name, mask=mask, options=variant, **SMALL, **shape))  # type: ignore[arg-type]  # bool only where it is one
     return made
+
+
+def large(name: str) -> Case:
+    """One case in the tiles that a GPU would be given, where a whole warp reads one row."""
+    n, (rows, cols) = 64, kernel(name).tiles
+    mask = BlockMask.from_dense(np.tri(n // rows, n // cols, dtype=bool), n, n, rows, cols) if kernel(name).masked else None
+    return Case(name, n, D, rows, cols, THREADS, mask=mask)
 
 
 def striped(n: int, nk: int) -> BlockMask:
@@ -66,10 +52,17 @@ def striped(n: int, nk: int) -> BlockMask:
     return BlockMask.from_dense((np.abs(i - j) != 1) & (i != 1) & (j != 1), n, nk, rows, cols)
 
 
-def compiled(kernel: str, rows: int = 0, cols: int = 0, d: int = D, threads: int = THREADS, *, causal: bool = False) -> list[Case]:
-    """One case for each variant of ``kernel`` in these tiles, or its own where a side is 0, to be compiled and not run."""
-    if kernel not in KERNELS:
-        raise BadInput(f"no CUDA kernel is called {kernel!r}; there are {', '.join(KERNELS)}")
-    rows, cols = rows or TILES[kernel][0], cols or TILES[kernel][1]
-    mask = BlockMask.from_dense(np.ones((1, 1), bool), rows, cols, rows, cols) if kernel == "block-sparse" else None
-    return [Case(kernel, rows, d, rows, cols, threads, nk=cols, causal=causal, mask=mask, dq_pass=one) for one in variants(kernel)]
+def compiled(name: str, rows: int = 0, cols: int = 0, d: int = D, threads: int = THREADS, *, causal: bool = False) -> list[Case]:
+    """One case for each variant of a kernel, to be compiled and not run.
+
+    Args:
+        name: the kernel.
+        rows, cols: its tiles; its own where a side is 0.
+        d: columns of Q, K and V.
+        threads: threads of a block.
+        causal: whether the causal rule is compiled in.
+    """
+    asked = kernel(name)
+    rows, cols = rows or asked.tiles[0], cols or asked.tiles[1]
+    mask = BlockMask.from_dense(np.ones((1, 1), bool), rows, cols, rows, cols) if asked.masked else None
+    return [Case(name, rows, d, rows, cols, threads, nk=cols, causal=causal, mask=mask, options=one) for one in asked.variants]

@@ -31,6 +31,7 @@ import numpy as np
 from iosim.core.errors import BadInput, IosimError
 from iosim_gpu import bench, defaults, environment
 from iosim_gpu.case import Case
+from iosim_gpu.catalogue import KERNELS
 from iosim_gpu.check import compare
 from iosim_gpu.meters import device, nsight
 from iosim_gpu.moved import Measured
@@ -38,7 +39,7 @@ from iosim_gpu.moved import Measured
 NAME = "iosim_gpu.device_run"
 FORMAT = 1
 TESTS = Path("tests", "gpu")
-PROFILED = (*defaults.LARGE, Case("standard", 37, 16, 8, 12, 24, nk=29))
+PROFILED = tuple(defaults.large(kernel.name) for kernel in KERNELS.values() if kernel.timed)
 """Small enough that the emulator, which says how many sectors L1 should see, takes seconds."""
 
 Json = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import replace
 
-from iosim_gpu.steps import Step
+from iosim_gpu.declaration import Step
 from iosim_gpu.tiling import Tiling
 
 STATIC_LIMIT = 48 * 1024

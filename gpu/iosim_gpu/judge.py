@@ -17,7 +17,7 @@ Wide = NDArray[np.float64]
 def inputs(case: Case) -> dict[str, Float]:
     """What the kernel reads, ``(B H, N, d)`` or ``(B H, N)`` float32: Q, K, V, and for a backward kernel dO, O and LSE too."""
     rng = np.random.default_rng(case.seed)
-    shapes = {"Q": case.n, "K": case.nk, "V": case.nk} | ({"dO": case.n} if case.kernel.endswith("-backward") else {})
+    shapes = {"Q": case.n, "K": case.nk, "V": case.nk} | ({"dO": case.n} if "dO" in case.declared.reads else {})
     drawn = {name: rng.standard_normal((case.instances, rows, case.d)).astype(np.float32) for name, rows in shapes.items()}
     if "dO" not in drawn:
         return drawn

@@ -8,23 +8,21 @@ from dataclasses import replace
 import click
 from click.core import ParameterSource
 
-from iosim.attention.catalogue import KERNELS as LISTINGS
 from iosim.attention.plan import make_plan
 from iosim.cli.gpu_options import SHAPING, GpuGiven
 from iosim.core.errors import BadInput
 from iosim.core.masks import patterns
-from iosim.core.options import Value
 from iosim.core.problem import Blocks
 from iosim.core.units import Capacity
 from iosim_gpu import defaults
-from iosim_gpu.case import KERNELS, Case
-from iosim_gpu.fitting import STATIC_LIMIT, largest_fitting
-from iosim_gpu.steps import Step
+from iosim_gpu.case import Case
+from iosim_gpu.catalogue import KERNELS, OPTIONS, kernel
+from iosim_gpu.checks import LISTS, would_fit
+from iosim_gpu.declaration import Step
+from iosim_gpu.fitting import STATIC_LIMIT
 from iosim_gpu.tiling import Tiling
 
 AMPLE = Capacity(2**50, "words")  # a CUDA kernel's room is checked by those who launch it
-
-MASK_ARRAYS = ("indptr", "indices")
 
 
 def cases_of(given: GpuGiven) -> list[Case]:
@@ -32,30 +30,45 @@ def cases_of(given: GpuGiven) -> list[Case]:
 
     What shapes none, a causal rule and a seed, is applied to every default case.
     """
-    kernels = given.get("own_kernels") or KERNELS
+    names = given.get("own_kernels") or tuple(KERNELS)
     context = click.get_current_context()
     if all(context.get_parameter_source(name) in (None, ParameterSource.DEFAULT) for name in SHAPING):
-        return [replace(case, causal=case.causal or given["causal"], seed=given["seed"]) for case in defaults.cases(kernels)]
-    return [case for kernel in kernels for case in one_of(kernel, given, refuse=given.get("own_kernels") is not None)]
+        return [replace(case, causal=case.causal or given["causal"], seed=given["seed"]) for case in defaults.cases(names)]
+    if given.get("own_kernels"):
+        check_options(names, given)
+    return [case for name in names for case in cases_like(name, given)]
 
 
-def one_of(kernel: str, given: GpuGiven, *, refuse: bool) -> list[Case]:
-    """The case that the options describe, of ``kernel`` and once a variant; ``refuse`` options that it does not have."""
-    sparse, backward = kernel == "block-sparse", kernel.endswith("-backward")
-    spec, dq_pass = given.get("block_mask"), given.get("dq_pass")
-    if refuse and ((spec and not sparse) or (dq_pass and not backward)):
-        raise BadInput(f"{kernel} has no {'--block-mask' if spec and not sparse else '--dq-pass'} in CUDA")
+def check_options(names: Sequence[str], given: GpuGiven) -> None:
+    """Raise :class:`BadInput` for an option that a kernel does not have."""
+    for name in names:
+        if given.get("block_mask") and not kernel(name).masked:
+            raise BadInput(f"{name} has no --block-mask in CUDA")
+        options_of(name, given)
+
+
+def options_of(name: str | None, given: GpuGiven) -> dict[str, str]:
+    """The options of kernels that are given; raises :class:`BadInput` for one that the kernel ``name`` does not have."""
+    asked = {option: str(value) for option, value in given.items() if option in OPTIONS and value is not None}
+    for option in asked:
+        if name is not None and OPTIONS[option] not in kernel(name).options:
+            raise BadInput(f"{name} has no --{option.replace('_', '-')} in CUDA")
+    return asked
+
+
+def cases_like(name: str, given: GpuGiven) -> list[Case]:
+    """The case that the options describe, of one kernel and once for each of its variants that is asked for."""
     tiles = given.get("tiles") or Blocks(defaults.SMALL["rows"], defaults.SMALL["cols"])
     n = given.get("own_n") or defaults.SHAPES[0]["n"]
     nk = given.get("nk") or n
-    mask = patterns.parse(spec or "butterfly", n, nk, tiles.rows, tiles.cols) if sparse else None
-    variants = [variant for variant in defaults.variants(kernel) if not backward or dq_pass in (None, variant)]
+    spec = given.get("block_mask") or "butterfly"
+    mask = patterns.parse(spec, n, nk, tiles.rows, tiles.cols) if kernel(name).masked else None
     return [
         Case(
-            kernel, n, given.get("own_d") or defaults.SMALL["d"], tiles.rows, tiles.cols, given.get("threads") or defaults.SMALL["threads"],
-            nk=nk, batch=given["batch"], heads=given["heads"], causal=given["causal"], mask=mask, dq_pass=variant, seed=given["seed"],
+            name, n, given.get("own_d") or defaults.SMALL["d"], tiles.rows, tiles.cols, given.get("threads") or defaults.SMALL["threads"],
+            nk=nk, batch=given["batch"], heads=given["heads"], causal=given["causal"], mask=mask, options=variant, seed=given["seed"],
         )
-        for variant in variants
+        for variant in kernel(name).asked(options_of(None, given))
     ]  # fmt: skip
 
 
@@ -64,11 +77,9 @@ def model_differs(case: Case) -> str | None:
 
     The mask's own arrays are the CUDA kernel's alone: the listing knows its tiles without reading them.
     """
-    own: dict[str, Value | None] = {"softmax": case.options.softmax, "dq_pass": case.dq_pass}
-    given = {name: value for name, value in own.items() if name in LISTINGS[case.kernel].has}
-    counts = make_plan(case.kernel, case.problem, AMPLE, case.blocks, "record", given).count()
+    counts = make_plan(case.kernel, case.problem, AMPLE, case.blocks, "record", case.variant).count()
     counted = {name: (array.reads * case.instances, array.writes * case.instances) for name, array in counts.arrays.items()}
-    predicted = {name: (words.reads, words.writes) for name, words in case.predicted().items() if name not in MASK_ARRAYS}
+    predicted = {name: (words.reads, words.writes) for name, words in case.predicted().items() if name not in LISTS}
     for name in dict.fromkeys([*counted, *predicted]):
         ours, theirs = counted.get(name, (0, 0)), predicted.get(name, (0, 0))
         if ours != theirs:
@@ -77,11 +88,10 @@ def model_differs(case: Case) -> str | None:
 
 
 def check_room(step: Step, tiling: Tiling) -> None:
-    """Raise :class:`BadInput`, with tiles that would fit, where a block of threads has no room for these in its static shared memory."""
+    """Raise :class:`BadInput`, with tiles that would fit, where a thread block has no room for these in static shared memory."""
     asked = step.shared_bytes(tiling)
     if asked > STATIC_LIMIT:
-        found = largest_fitting(step, tiling)
-        fits = f"not even 1x1 tiles fit at d = {tiling.d}" if found is None else f"{found.rows}x{found.cols} would fit"
+        fits = would_fit(step, tiling)
         raise BadInput(f"{step.name} {tiling} needs {asked:,} bytes of shared memory a block; at most {STATIC_LIMIT:,} may be had: {fits}")
 
 

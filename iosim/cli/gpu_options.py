@@ -10,12 +10,14 @@ import click
 from iosim.cli import reading
 from iosim.cli.options import OPTIONS, Given
 from iosim.core.errors import BadInput
-from iosim.core.options import DQ_PASS
 from iosim.core.problem import Blocks
-from iosim_gpu.case import KERNELS
+from iosim_gpu.catalogue import KERNELS
+from iosim_gpu.catalogue import OPTIONS as VARIANTS
 from iosim_gpu.compiling import ARCHES
+from iosim_gpu.declaration import Option
 from iosim_gpu.worker import METERS
 
+F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
 
 
@@ -65,7 +67,14 @@ def threads(option: str, text: str) -> int:
     return reading.whole(option, text, most=1024)
 
 
-PROBLEM = ("own_n", "nk", "own_d", "batch", "heads", "causal", "block_mask", "dq_pass", "tiles", "threads", "seed")
+def variant(option: Option) -> Callable[[F], F]:
+    """An option of CUDA kernels, as they declare it."""
+    owners = [name for name, kernel in KERNELS.items() if option in kernel.options]
+    told = f"{', '.join(owners)}: {option.help}; all of these, one after the other, where not given."
+    return click.option(f"--{option.name.replace('_', '-')}", type=click.Choice(option.choices), help=told)
+
+
+PROBLEM = ("own_n", "nk", "own_d", "batch", "heads", "causal", "block_mask", *VARIANTS, "tiles", "threads", "seed")
 """The options that describe a case."""
 SHAPING = tuple(name for name in PROBLEM if name not in ("causal", "seed"))
 """With any of these, the case that is described is measured instead of the list."""
@@ -73,10 +82,7 @@ SHAPING = tuple(name for name in PROBLEM if name not in ("causal", "seed"))
 GPU_OPTIONS = {
     **{name: OPTIONS[name] for name in ("nk", "batch", "heads", "causal", "block_mask", "json", "csv")},
     "seed": click.option("--seed", metavar="SEED", default="0", callback=reading.given(reading.seed), help="Seed of the random inputs."),
-    "dq_pass": click.option(
-        "--dq-pass", type=click.Choice([str(one) for one in DQ_PASS.choices]),
-        help="flash2-backward: dQ accumulated in HBM, or made by a pass of its own; both, one after the other, where not given.",
-    ),
+    **{name: variant(option) for name, option in VARIANTS.items()},
     "own_n": click.option("--n", "own_n", metavar="ROWS", callback=reading.given(reading.rows), help="Query rows N."),
     "own_d": click.option("--d", "own_d", metavar="WIDTH", callback=reading.given(reading.whole), help="Columns of Q, K and V."),
     "tiles": click.option(
@@ -100,10 +106,10 @@ GPU_OPTIONS = {
 }  # fmt: skip
 
 
-def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def takes(*names: str) -> Callable[[F], F]:
     """Give a command the options of these names."""
 
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+    def decorate(function: F) -> F:
         for name in reversed(names):
             function = GPU_OPTIONS[name](function)
         return function

@@ -9,6 +9,7 @@ from iosim.cli.output import Record, width
 from iosim.cli.wrapping import wrapped
 from iosim.core.tables import Cell, table
 from iosim_gpu.case import Case
+from iosim_gpu.catalogue import OPTIONS
 from iosim_gpu.check import Row
 
 SAME, OTHER, BEYOND = "=", "DIFFERS", "ABOVE"
@@ -69,7 +70,7 @@ class Checked:
             "block_rows": case.rows,
             "block_cols": case.cols,
             "threads": case.threads,
-            "dq_pass": case.dq_pass if case.kernel.endswith("-backward") else None,
+            **{name: case.options.get(name) for name in OPTIONS},
             "seed": case.seed,
             "predicted_reads": reads,
             "predicted_writes": writes,
@@ -115,7 +116,7 @@ def _shown(rows: Sequence[Sequence[Cell]], meters: Sequence[str]) -> list[str]:
 
 def _group(case: Case) -> str:
     """What is compiled, in words."""
-    own = ", dQ in a pass of its own" if case.dq_pass == "own" else ""
+    own = "".join(f", {name}={value}" for name, value in case.asked.items())
     return f"{case.kernel}{own}: tiles {case.rows}x{case.cols}, d={case.d}, {case.threads} threads a block"
 
 

@@ -6,31 +6,29 @@ import ast
 import linecache
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from hashlib import sha256
-from importlib import import_module
 from inspect import getsource
 from types import ModuleType
 
 from iosim.core.errors import BadInput
-from iosim_gpu.steps import Step
+from iosim_gpu.declaration import Step
 
 Edit = tuple[str, str]
 
 
 def source(step: Step) -> str:
-    """The module that ``step``'s factory lies in, as text."""
-    return getsource(import_module(step.factory.partition(":")[0]))
+    """The module that ``step`` is declared in, as text."""
+    return getsource(sys.modules[step.factory.__module__])
 
 
 def own(step: Step, text: str) -> list[ast.FunctionDef]:
     """The functions of ``step``'s kernel in its module's ``text``: its factory, and what this calls of the same module."""
     functions = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
-    found, asked = {}, [step.factory.partition(":")[2]]
+    found, asked = {}, [step.factory.__name__]
     while asked:
         if (name := asked.pop()) in functions and name not in found:
             found[name] = functions[name]
-            asked += [node.id for node in ast.walk(functions[name]) if isinstance(node, ast.Name)]
+            asked += [node.id for node in ast.walk(ast.Module(functions[name].body, [])) if isinstance(node, ast.Name)]
     return list(found.values())
 
 
@@ -54,21 +52,21 @@ def _places(step: Step, text: str, old: str) -> Iterator[int]:
 
 
 def rewritten(step: Step, text: str) -> Step:
-    """``step`` made by ``text`` in place of its module's source."""
-    module, _, factory = step.factory.partition(":")
-    name = f"{module}__{sha256(text.encode()).hexdigest()[:12]}"
-    if name not in sys.modules:
-        _load(name, text)
-    return replace(step, factory=f"{name}:{factory}")
+    """The step of this name in a module made of ``text``."""
+    found: Step = getattr(loaded(step.factory.__module__, text), step.factory.__name__)
+    return found
 
 
-def _load(name: str, text: str) -> None:
+def loaded(name: str, text: str) -> ModuleType:
     """A module that is in no file; its lines are kept for whoever prints or inspects them."""
-    made, file = ModuleType(name), f"<{name}>"
-    made.__file__ = file
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    exec(compile(text, file, "exec"), made.__dict__)
-    sys.modules[name] = made
+    name = f"{name}__{sha256(text.encode()).hexdigest()[:12]}"
+    if name not in sys.modules:
+        made, file = ModuleType(name), f"<{name}>"
+        made.__file__ = file
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        exec(compile(text, file, "exec"), made.__dict__)
+        sys.modules[name] = made
+    return sys.modules[name]
 
 
 def swapped(steps: Sequence[Step], new: Step) -> list[Step]:

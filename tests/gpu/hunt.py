@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from iosim_gpu import judge
 from iosim_gpu.calls import calls, prepared
 from iosim_gpu.case import Case
+from iosim_gpu.declaration import Step
 from iosim_gpu.meters import simulator
 from iosim_gpu.meters.schedule import ORDERS, Diverged, Order, scheduled
-from iosim_gpu.steps import Step, steps_of
 from tests.gpu.edits import own, rewritten, source, swapped
 
 FAULTS = (Diverged, ArithmeticError, IndexError, ValueError)
@@ -39,16 +39,16 @@ def idle(cases: Iterable[Case], steps: Sequence[Step] | None = None) -> list[str
     """Barriers that none of ``cases`` misses when they are taken away from its kernel, or from ``steps``: module, function and line."""
     tried: dict[tuple[str, int], bool] = {}
     for case in cases:
-        for step in steps_of(case) if steps is None else steps:
+        for step in case.steps if steps is None else steps:
             for line in barriers(step):
-                key = step.factory, line
+                key = f"{step.factory.__module__}:{step.name}", line
                 tried[key] = tried.get(key) or missed(case, step, line)
-    return [f"{factory}: line {line}" for (factory, line), found in tried.items() if not found]
+    return [f"{name}: line {line}" for (name, line), found in tried.items() if not found]
 
 
 def missed(case: Case, step: Step, line: int) -> bool:
     """Whether ``case`` goes wrong, in some order of its threads, when ``step`` lacks the barrier in ``line``."""
-    steps = swapped(steps_of(case), without(step, line))
+    steps = swapped(case.steps, without(step, line))
     return any(fault(case, steps, order) for order in ORDERS)
 
 

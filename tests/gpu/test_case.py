@@ -14,16 +14,18 @@ from iosim import predict
 from iosim.core.errors import BadInput
 from iosim.core.masks import BlockMask
 from iosim_gpu.calls import calls, prepared
-from iosim_gpu.case import KERNELS, Case, visited
-from iosim_gpu.steps import STEPS, steps_of
+from iosim_gpu.case import Case, shape, visited
+from iosim_gpu.catalogue import KERNELS
+from iosim_gpu.declaration import Kernel, Option
 from iosim_gpu.tiling import Tiling, offsets
+from tests.gpu.every import VARIANTS
 
 SIZE = st.integers(1, 12)
 
 
 def case_of(kernel: str, **changed: Any) -> Case:
     asked = {"n": 5, "d": 4, "rows": 2, "cols": 3, "threads": 8, "nk": 7} | changed
-    if kernel == "block-sparse":
+    if KERNELS[kernel].masked:
         grid = -(-asked["n"] // asked["rows"]), -(-asked["nk"] // asked["cols"])
         asked["mask"] = BlockMask.from_dense(np.ones(grid, bool), asked["n"], asked["nk"], asked["rows"], asked["cols"])
     return Case(kernel, **asked)
@@ -73,7 +75,7 @@ def test_every_head_moves_as_many_words(kernel: str, n: int, nk: int, causal: bo
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_words_are_predicted_for_arrays_of_the_steps_alone(kernel: str) -> None:
     case = case_of(kernel)
-    assert set(case.predicted()) <= {name for step in steps_of(case) for name in step.arrays}
+    assert set(case.predicted()) <= {name for step in case.steps for name in step.arrays}
 
 
 def test_flash2_in_numbers() -> None:
@@ -94,23 +96,24 @@ def test_sizes_become_python_ints_and_keys_are_as_many_as_queries() -> None:
 def test_names_tell_cases_apart() -> None:
     assert case_of("flash2").name == "5x7 d4 2x3 T8"
     assert case_of("flash2", batch=2, heads=3, causal=True).name == "2x3 5x7 d4 2x3 T8 causal"
-    assert case_of("flash2-backward", dq_pass="own").name == "5x7 d4 2x3 T8 dq_pass=own"
+    assert case_of("flash2-backward", options={"dq_pass": "own"}).name == "5x7 d4 2x3 T8 dq_pass=own"
 
 
 @pytest.mark.parametrize(
     ("kernel", "asked", "message"),
     [
-        ("flash3", {}, "no CUDA kernel is called 'flash3'; there are standard, flash, flash2, block-sparse, flash2-backward"),
+        ("flash3", {}, f"no CUDA kernel is called 'flash3'; there are {', '.join(KERNELS)}"),
         ("flash2", {"rows": 0}, "rows must be a whole number >= 1, not 0"),
         ("flash2", {"threads": 2.5}, "threads must be a whole number >= 1, not 2.5"),
         ("flash2", {"n": True}, "n must be a whole number >= 1, not True"),
         (
             "flash2",
             {"mask": BlockMask.from_dense([[True]], 5, 7, 5, 7)},
-            "block-sparse needs a block mask, and no other CUDA kernel takes one",
+            "flash2 takes no block mask",
         ),
-        ("flash2", {"dq_pass": "own"}, "dq_pass is for flash2-backward: flash2 makes no dQ"),
-        ("flash2-backward", {"dq_pass": "none"}, "dq_pass must be 'shared' or 'own', not 'none'"),
+        ("flash2", {"options": {"dq_pass": "own"}}, "flash2 has no option 'dq_pass' in CUDA; it has: none"),
+        ("flash2-backward", {"options": {"dq": "own"}}, "flash2-backward has no option 'dq' in CUDA; it has: dq_pass"),
+        ("flash2-backward", {"options": {"dq_pass": "none"}}, "dq_pass must be 'shared' or 'own', not 'none'"),
         ("flash2", {"causal": 1}, "causal must be True or False, not 1"),
     ],
 )
@@ -130,12 +133,26 @@ def test_block_sparse_without_a_mask_or_with_one_of_other_tiles() -> None:
         visited(case_of("flash2"))
 
 
-@pytest.mark.parametrize("kernel", STEPS)
-def test_a_grid_covers_every_tile_once(kernel: str) -> None:
-    name, _, own = kernel.partition("-own")
-    case = case_of(f"{name}{own}", dq_pass="own" if kernel.endswith("-own") else "shared", heads=2)
-    covered = {"scores": 3, "softmax": 3, "weighted": 3, "flash": 1, "block-sparse": 1, "keys-outside": 3}
-    assert [call.grid for call in calls(case, prepared(case))] == [(covered.get(step.name, 3), 2) for step in STEPS[kernel]]
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_grid_covers_every_tile_once(variant: str) -> None:
+    name, options = VARIANTS[variant]
+    case = case_of(name, options=options, heads=2, rows=3)
+    tiles = {"head": 1, "queries": 2, "keys": 3}
+    assert [call.grid for call in calls(case, prepared(case))] == [(tiles[step.grid], 2) for step in case.steps]
+
+
+def test_the_variants_of_a_kernel_are_all_combinations_of_its_options() -> None:
+    kernel = Kernel("k", lambda **_: (), (Option("a", ("x", "y"), ""), Option("b", ("1", "2", "3"), "")))
+    assert len(kernel.variants) == 6
+    assert kernel.chosen({"b": "2"}) == {"a": "x", "b": "2"}
+    assert kernel.asked({"b": "2"}) == [{"a": "x", "b": "2"}, {"a": "y", "b": "2"}]
+    assert Kernel("k", lambda: ()).variants == [{}]
+
+
+def test_an_array_whose_shape_nobody_declares_is_refused() -> None:
+    with pytest.raises(BadInput, match="flash2 declares no shape for 'X'"):
+        shape(case_of("flash2"), "X")
+    assert Kernel("k", lambda: (), shapes={"X": ("nk", "d")}).axes("X") == ("nk", "d")
 
 
 def test_offsets_follow_one_another() -> None:

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 from iosim.core.errors import BadInput
 from iosim_gpu import children, defaults, judge, worker
-from iosim_gpu.case import KERNELS, Case
+from iosim_gpu.case import Case
+from iosim_gpu.catalogue import KERNELS
 from iosim_gpu.check import JUDGED, Row, compare, error_of, only_updated
 from iosim_gpu.children import Child, WorkerDied, batches, measure
 from iosim_gpu.meters import simulator
 from iosim_gpu.moved import Array, Measured, Moved
-from iosim_gpu.steps import steps_of
 from iosim_gpu.wire import Job, job_from_json, job_to_json, measured_from_json, measured_to_json
 from tests.gpu.edits import edited, swapped
 
@@ -62,7 +62,7 @@ def test_what_is_right_is_equal_and_judged(case: Case) -> None:
     assert {row.array for row in rows} == case.predicted().keys()
     judged = {row.array for row in rows if row.max_error is not None}
     assert judged == {name for name, words in case.predicted().items() if words.writes and name in JUDGED}
-    assert judged >= ({"dQ", "dK", "dV"} if case.kernel.endswith("-backward") else {"O"})
+    assert judged >= ({"dQ", "dK", "dV"} if "dO" in case.declared.reads else {"O"})
     assert all(row.max_error is not None and row.bound is not None and row.max_error < row.bound for row in rows if row.array in judged)
 
 
@@ -132,7 +132,7 @@ PLAIN_DQ = "cuda.atomic.add(dQ, (head, i0 + r, x), scale * acc)", "dQ[head, i0 +
 
 @pytest.mark.needs_simulator
 def test_a_kernel_that_adds_without_atomics_is_refused() -> None:
-    steps = steps_of(BACKWARD)
+    steps = BACKWARD.steps
     mutant = swapped(steps, edited(steps[2], PLAIN_DQ))
     lines = failures(BACKWARD, simulator.measure(BACKWARD, mutant))
     assert any("dQ is read by plain loads 108 times by the simulator" in line for line in lines)
@@ -211,8 +211,8 @@ def test_the_default_cases_cover_what_they_say() -> None:
         assert any(case.n % case.rows and case.nk % case.cols for case in mine)
         assert any(case.threads % case.d and case.d % case.threads for case in mine)
         assert any((case.n, case.d, case.threads) == (64, defaults.D, defaults.THREADS) for case in mine)
-        assert any((case.rows, case.cols) == defaults.TILES[kernel] for case in mine)
-    assert {case.dq_pass for case in CASES if case.kernel == "flash2-backward"} == {"shared", "own"}
+        assert any((case.rows, case.cols) == KERNELS[kernel].tiles for case in mine)
+        assert {tuple(case.options.values()) for case in mine} == {tuple(one.values()) for one in KERNELS[kernel].variants}
     masks = [case.mask.dense() for case in CASES if case.mask is not None and case.rows == defaults.SMALL["rows"]]
     assert len(masks) == len(defaults.SHAPES)
     assert all(keep.any() and not keep.any(axis=1).all() and not keep.any(axis=0).all() for keep in masks)

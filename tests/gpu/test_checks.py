@@ -17,13 +17,14 @@ from iosim.core.errors import BadInput
 from iosim.core.masks import BlockMask
 from iosim_gpu import defaults
 from iosim_gpu.calls import Call, calls, prepared
-from iosim_gpu.case import KERNELS, Case
+from iosim_gpu.case import Case
+from iosim_gpu.catalogue import KERNELS
 from iosim_gpu.checks import check, check_grid, check_shared
+from iosim_gpu.declaration import Step
 from iosim_gpu.fitting import OPT_IN, STATIC_LIMIT, largest_fitting
-from iosim_gpu.steps import ROOMS, STEPS, Step
 from iosim_gpu.tiling import Tiling
+from tests.gpu.every import STEPS
 
-ALL_STEPS = {step.factory: step for steps in STEPS.values() for step in steps}
 SMALL = Case("flash2", 5, 4, 2, 3, 8, nk=7, heads=2)
 MASKED = Case("block-sparse", 4, 2, 2, 2, 4, mask=BlockMask.from_dense([[True, False], [True, True]], 4, 4, 2, 2))
 BACKWARD = Case("flash2-backward", 5, 4, 2, 3, 8)
@@ -110,7 +111,7 @@ def test_dynamic_shared_memory_may_fill_the_device(arch: str, allowed: bool) -> 
 
 
 def test_the_list_of_a_block_mask_counts_too() -> None:
-    step, tiling = STEPS["block-sparse"][0], Tiling(2, 2, 2, 4, dynamic=True)
+    step, tiling = STEPS["block-sparse"], Tiling(2, 2, 2, 4, dynamic=True)
     assert step.shared_bytes(tiling) == step.room_bytes(tiling) + 12
     check_shared(step, tiling, step.shared_bytes(tiling))
     with pytest.raises(BadInput):
@@ -123,7 +124,7 @@ def test_a_head_too_wide_for_any_tile() -> None:
     )
 
 
-@pytest.mark.parametrize("step", ALL_STEPS.values(), ids=lambda step: step.name)
+@pytest.mark.parametrize("step", STEPS.values(), ids=lambda step: step.name)
 @given(rows=st.integers(1, 300), cols=st.integers(1, 300), d=st.integers(1, 200), limit=st.integers(64, 250_000))
 def test_the_largest_tiles_that_fit_do_and_no_longer_ones_do(step: Step, rows: int, cols: int, d: int, limit: int) -> None:
     tiling = Tiling(rows, cols, d, 32)
@@ -146,7 +147,7 @@ def test_default_tiles_leave_room_in_static_shared_memory() -> None:
         for case in defaults.compiled(kernel):
             assert all(call.step.shared_bytes(call.tiling) <= STATIC_LIMIT for call in calls(case, prepared(case)))
     at_128 = Tiling(16, 16, 128, 128)
-    assert all(step.shared_bytes(at_128) <= STATIC_LIMIT for step in ALL_STEPS.values() if "keys-outside" not in step.name)
+    assert all(step.shared_bytes(at_128) <= STATIC_LIMIT for step in STEPS.values() if "keys-outside" not in step.name)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +161,7 @@ def test_default_tiles_leave_room_in_static_shared_memory() -> None:
     ],
 )
 def test_bytes_of_shared_memory(name: str, tiling: Tiling, nbytes: int) -> None:
-    assert 4 * sum(ROOMS[name](tiling)) == nbytes
+    assert STEPS[name].room_bytes(tiling) == nbytes
 
 
 @pytest.mark.parametrize("grid", [(0, 1), (1, 0), (2**31, 1), (1, 65_536)])
@@ -170,9 +171,8 @@ def test_a_grid_that_is_empty_or_too_large(grid: tuple[int, int]) -> None:
     check_grid((2**31 - 1, 65_535))
 
 
-def test_an_empty_grid_of_a_call() -> None:
-    call = made(SMALL)
-    assert "a grid of 0 blocks along x" in said(replace(call, step=replace(call.step, grid=lambda case: 0)))
+def test_a_call_whose_grid_is_too_large() -> None:
+    assert "a grid of 70,000 blocks along y" in said(made(Case("flash2", 1, 1, 1, 1, 1, heads=70_000)))
 
 
 WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from inspect import getsource
 
 import numpy as np
 import pytest
@@ -15,10 +16,11 @@ import pytest
 from iosim.core.errors import BadInput
 from iosim_gpu import compiling, defaults, environment
 from iosim_gpu.calls import Call, calls, prepared
-from iosim_gpu.case import KERNELS
+from iosim_gpu.catalogue import KERNELS
 from iosim_gpu.compiling import Usage, declared, instructions, renamed, reported, to_ptx, usage
-from iosim_gpu.steps import STEPS, Step
-from tests.gpu.edits import rewritten, source
+from iosim_gpu.declaration import Step
+from tests.gpu.edits import loaded, rewritten, source
+from tests.gpu.every import STEPS
 
 MOST_REGISTERS = 128
 ONE_WORD = re.compile(r"(ld|st)\.global\.[fubs]32|atom\.global\.add\.f32")  # no vectors, and no way around the counted one
@@ -32,20 +34,16 @@ ptxas info    : Compile time = 209.907 ms
 DECLARED = ".shared .align 4 .b8 a[100];\n.local .align 8 .b8 __local_depot0[40];\n.visible .shared .align 4 .b8 b[20];\nadd.f64 x;"
 
 
-def launches(*, counting: bool) -> dict[tuple[str, str], Call]:
-    """One launch of every factory, at the kernel's default tiling."""
+def launches(*, counting: bool) -> dict[str, Call]:
+    """Every launch by its name, at the kernel's default tiling."""
     cases = [case for kernel in KERNELS for case in defaults.compiled(kernel)]
     made = [call for case in cases for call in calls(case, prepared(case), counting=counting)]
-    return {(call.step.name, call.step.factory): call for call in made}
+    return {call.step.name: call for call in made}
 
 
 OFF, ON = launches(counting=False), launches(counting=True)
-NAMES = [factory.partition(":")[2] for _, factory in OFF]
-
-
-QUICK = ("make_scores", "make_flash2", "make_fill")
-EVERY = [pytest.param(key, id=name) for key, name in zip(OFF, NAMES, strict=True)]
-SOME = [pytest.param(*one.values, id=one.id, marks=() if one.id in QUICK else pytest.mark.slow) for one in EVERY]
+QUICK = ("scores", "flash2", "fill")
+SOME = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in OFF]
 
 
 @pytest.fixture
@@ -62,14 +60,14 @@ def globals_of(ptx: str) -> Counter[str]:
 
 
 def test_every_step_is_compiled() -> None:
-    assert {step.factory for steps in STEPS.values() for step in steps} == {factory for _, factory in OFF}
+    assert STEPS.keys() == OFF.keys() == ON.keys()
 
 
 @pytest.mark.needs_compiler
 @pytest.mark.usefixtures("assembler")
-@pytest.mark.parametrize("launch", EVERY)
+@pytest.mark.parametrize("launch", OFF)
 @pytest.mark.parametrize("arch", [pytest.param("sm_80", marks=pytest.mark.slow), "sm_90"])
-def test_no_kernel_spills_or_computes_in_float64(launch: tuple[str, str], arch: str) -> None:
+def test_no_kernel_spills_or_computes_in_float64(launch: str, arch: str) -> None:
     call = OFF[launch]
     ptx = to_ptx(call, arch)
     found = usage(ptx, arch)
@@ -82,7 +80,7 @@ def test_no_kernel_spills_or_computes_in_float64(launch: tuple[str, str], arch: 
 
 @pytest.mark.needs_compiler
 @pytest.mark.parametrize("launch", SOME)
-def test_counters_are_free_when_they_are_off(launch: tuple[str, str]) -> None:
+def test_counters_are_free_when_they_are_off(launch: str) -> None:
     """Without counting the PTX is that of a kernel which has no counters in its source, instruction for instruction."""
     off = to_ptx(OFF[launch])
     bare = to_ptx(without_counters(OFF[launch]))
@@ -92,7 +90,7 @@ def test_counters_are_free_when_they_are_off(launch: tuple[str, str]) -> None:
 
 @pytest.mark.needs_compiler
 @pytest.mark.parametrize("launch", SOME)
-def test_counters_count_when_they_are_on(launch: tuple[str, str]) -> None:
+def test_counters_count_when_they_are_on(launch: str) -> None:
     off, on = globals_of(to_ptx(OFF[launch])), globals_of(to_ptx(ON[launch]))
     assert on - off == Counter({"atom.global.add.u64": len(ON[launch].step.slots)})
     assert off <= on
@@ -104,11 +102,11 @@ def without_counters(call: Call) -> Call:
 
 
 def uncounted(step: Step) -> Step:
-    """``step`` from a source in which nothing is added to ``n``, nor in the modules of kernels that it imports."""
+    """``step`` from a source in which nothing is counted, nor in the modules that its own is made of."""
     text = stripped(source(step))
     for module in re.findall(r"from (iosim_gpu\.kernels\.\w+) import", text):
-        bare = uncounted(replace(step, factory=f"{module}:any")).factory.partition(":")[0]
-        text = text.replace(f"from {module} import", f"from {bare} import")
+        bare = loaded(module, stripped(getsource(importlib.import_module(module))))
+        text = text.replace(f"from {module} import", f"from {bare.__name__} import")
     return rewritten(step, text)
 
 
@@ -123,22 +121,14 @@ class _Stripped(ast.NodeTransformer):
         counts = isinstance(node.target, ast.Subscript) and isinstance(node.target.value, ast.Name) and node.target.value.id == "n"
         return ast.Pass() if counts else node
 
-    def visit_If(self, node: ast.If) -> ast.stmt:
-        if isinstance(node.test, ast.Name) and node.test.id == "counting":
-            return ast.Pass()
-        self.generic_visit(node)
-        return node
+    def visit_Expr(self, node: ast.Expr) -> ast.stmt:
+        return ast.Pass() if ast.unparse(node).startswith("tell(") else node
 
 
 def test_the_stripped_source_has_no_counter_left() -> None:
-    for steps in STEPS.values():
-        for step in steps:
-            try:
-                text = stripped(source(step))
-            except BadInput as missing:
-                pytest.skip(str(missing))
-            assert "n[" not in re.sub(r"n\[slot\] = 0", "", text)
-            assert "atomic.add(counts" not in text
+    for step in STEPS.values():
+        assert "tell(n, counts" in source(step)
+        assert not re.search(r"\bn\[|tell\(", stripped(source(step)))
 
 
 @pytest.mark.needs_compiler
@@ -166,7 +156,7 @@ def test_a_kernel_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("arch", "why"), [("sm_99", "does not know sm_99"), ("sm_50", "sm_50"), ("sm90", "written sm_80"), ("", "''")])
 def test_an_unknown_architecture_is_refused(arch: str, why: str) -> None:
     with pytest.raises(BadInput, match=why):
-        to_ptx(OFF["fill", "iosim_gpu.kernels.backward:make_fill"], arch)
+        to_ptx(OFF["fill"], arch)
 
 
 @pytest.mark.needs_compiler
@@ -175,7 +165,7 @@ def test_spills_are_reported() -> None:
     """The same kernel with few registers spills, and the report says so: the check above can fail."""
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
-    ptx = to_ptx(OFF["flash2", "iosim_gpu.kernels.flash2:make_flash2"])
+    ptx = to_ptx(OFF["flash2"])
     options = LinkerOptions(arch="sm_90", ptxas_options=["-v", "--maxrregcount=24"])
     linker = Linker(ObjectCode.from_ptx(ptx.encode()), options=options)
     linker.link("cubin")

@@ -16,10 +16,11 @@ from iosim_gpu import bench, defaults, optin
 from iosim_gpu.calls import Call, calls, prepared
 from iosim_gpu.case import Case
 from iosim_gpu.check import compare
+from iosim_gpu.declaration import Step
 from iosim_gpu.fitting import STATIC_LIMIT
 from iosim_gpu.meters import counters, device
 from iosim_gpu.meters.device import Device
-from iosim_gpu.steps import STEPS, Step
+from tests.gpu.every import VARIANTS
 
 H100 = 232_448
 SMALL = Case("flash2", 29, 16, 8, 12, 24, nk=37)
@@ -111,10 +112,10 @@ def test_what_the_kernel_wrote_comes_back_and_nothing_else() -> None:
         np.testing.assert_array_equal(call.arrays[name], before[name])
 
 
-@pytest.mark.parametrize("kernel", STEPS)
-def test_what_comes_back_is_what_the_model_says_is_written(kernel: str) -> None:
-    name, own, _ = kernel.partition("-own")
-    case = next(case for case in defaults.cases((name,)) if case.dq_pass == ("own" if own else "shared"))
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_what_comes_back_is_what_the_model_says_is_written(variant: str) -> None:
+    name, options = VARIANTS[variant]
+    case = next(case for case in defaults.cases([name]) if case.options == options)
     launches = calls(case, prepared(case))
     for call in launches:
         assert {slot.removesuffix(".atomics") for slot in call.step.slots if slot.endswith(".atomics")} <= device.written(call)

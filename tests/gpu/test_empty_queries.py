@@ -7,7 +7,8 @@ import pytest
 
 from iosim.core.masks import BlockMask
 from iosim_gpu.calls import Array, calls, prepared
-from iosim_gpu.case import KERNELS, Case
+from iosim_gpu.case import Case
+from iosim_gpu.catalogue import KERNELS
 from iosim_gpu.meters import simulator
 
 pytestmark = [pytest.mark.needs_simulator, pytest.mark.usefixtures("scheduler")]
@@ -24,7 +25,7 @@ def run(case: Case) -> dict[str, Array]:
 
 
 def causal(kernel: str) -> Case:
-    mask = BlockMask.from_dense(np.ones((5, 2), bool), N, NK, 2, 3) if kernel == "block-sparse" else None
+    mask = BlockMask.from_dense(np.ones((5, 2), bool), N, NK, 2, 3) if KERNELS[kernel].masked else None
     return Case(kernel, N, 3, 2, 3, 5, nk=NK, heads=2, causal=True, mask=mask)
 
 

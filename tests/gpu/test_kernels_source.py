@@ -14,20 +14,21 @@ import pytest
 import iosim_gpu
 from iosim_gpu import defaults
 from iosim_gpu.calls import Call, calls, prepared
-from iosim_gpu.case import KERNELS
+from iosim_gpu.catalogue import KERNELS
 from iosim_gpu.compiling import instructions, to_ptx, usage
-from iosim_gpu.steps import ROOMS, STEPS, Step
+from iosim_gpu.declaration import Step
 from iosim_gpu.tiling import Tiling
+from tests.gpu.every import STEPS
 
 FOLDER = Path(iosim_gpu.__file__).parent / "kernels"
 MODULES = sorted(FOLDER.glob("*.py"))
-ALL_STEPS = {step.factory: step for steps in STEPS.values() for step in steps}
-COMPILED = [factory for factory in ALL_STEPS if not factory.endswith("_alone")]
+COMPILED = [name for name in STEPS if not name.endswith("-alone")]
 """A kernel less: the one without dQ is the other's source, and every compilation takes a second."""
 
 MOST_REGISTERS = 128
 SIMULATED_TOO = {"threadIdx", "blockIdx", "shared", "local", "atomic", "syncthreads", "jit"}
 """What the kernels may ask of ``cuda``: Numba's simulator has all of it, and no warp intrinsics."""
+MAKERS = ("parts(", "counters(", "cuda.shared.array(", "cuda.local.array(")
 GLOBAL = {"ld.global.f32", "ld.global.u32", "st.global.f32", "st.global.u32", "atom.global.add.f32"}
 """Accesses to global memory, one element each: the counts are of elements."""
 
@@ -49,8 +50,8 @@ def asked_of_cuda(inside: ast.AST) -> Iterator[ast.Attribute]:
 
 def kernel_of(step: Step) -> ast.FunctionDef:
     """The function that the step's factory, or the one that this calls, defines inside."""
-    module, _, name = step.factory.partition(":")
-    known = {one.name: one for one in tree(FOLDER / f"{module.rpartition('.')[2]}.py").body if isinstance(one, ast.FunctionDef)}
+    file, name = f"{step.factory.__module__.rpartition('.')[2]}.py", step.factory.__name__
+    known = {one.name: one for one in tree(FOLDER / file).body if isinstance(one, ast.FunctionDef)}
     nested = [one for one in functions(known[name]) if one is not known[name]]
     if not nested:
         called = [node.func.id for node in ast.walk(known[name]) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
@@ -59,19 +60,15 @@ def kernel_of(step: Step) -> ast.FunctionDef:
     return kernel
 
 
-@pytest.mark.parametrize("step", ALL_STEPS.values(), ids=lambda step: step.factory)
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 def test_a_kernel_takes_the_arrays_of_its_step(step: Step) -> None:
     assert tuple(argument.arg for argument in kernel_of(step).args.args) == (*step.arrays, "scale", "counts")
 
 
-@pytest.mark.parametrize("step", ALL_STEPS.values(), ids=lambda step: step.factory)
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 def test_every_array_has_a_counter(step: Step) -> None:
     assert {slot.partition(".")[0] for slot in step.slots} == set(step.arrays)
     assert {slot.partition(".")[2] for slot in step.slots} <= {"loads", "stores", "atomics"}
-
-
-def test_every_step_has_a_room() -> None:
-    assert set(ROOMS) == {step.name for step in ALL_STEPS.values()}
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
@@ -86,32 +83,36 @@ def test_device_functions_do_not_name_cuda(module: Path) -> None:
     assert not [one.name for one in marked if list(asked_of_cuda(one))]
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
-def test_arrays_on_chip_do_not_alias(module: Path) -> None:
-    """The simulator knows an array by the line that makes it."""
-    made = [
-        call.lineno
-        for call in ast.walk(tree(module))
-        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("cuda.shared.array", "cuda.local.array")
-    ]
-    assert max(Counter(made).values(), default=1) == 1
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+def test_arrays_on_chip_do_not_alias(step: Step) -> None:
+    """The simulator knows an array by the line that makes it, which for the tiles of all kernels is one line of their frame."""
+    made = [call for call in ast.walk(kernel_of(step)) if isinstance(call, ast.Call) and ast.unparse(call).startswith(MAKERS)]
+    assert max(Counter(call.lineno for call in made).values()) == 1
+    assert max(Counter(ast.unparse(call.func) for call in made).values()) == 1
 
 
-@pytest.mark.parametrize("step", ALL_STEPS.values(), ids=lambda step: step.factory)
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 def test_sizes_on_chip_are_constants_of_the_factory(step: Step) -> None:
     """An array whose size is an argument, or a name of the module that may change, is no array on a GPU, or one of its first size."""
-    kernel = kernel_of(step)
-    for call in ast.walk(kernel):
+    for call in ast.walk(kernel_of(step)):
         if isinstance(call, ast.Call) and ast.unparse(call.func).endswith(("shared.array", "local.array")):
-            assert ast.unparse(call.args[0]) in ("WORDS", "SLOTS", "LISTED")
+            assert ast.unparse(call.args[0]) == "LISTED"
+
+
+def test_sizes_of_the_frame_are_constants_too() -> None:
+    (framed,) = (one for one in tree(FOLDER / "frame.py").body if isinstance(one, ast.FunctionDef) and one.name == "framed")
+    baked = {name.id for line in framed.body for name in ast.walk(line) if isinstance(line, ast.Assign) and isinstance(name, ast.Name)}
+    sizes = [call.args[0] for call in ast.walk(framed) if isinstance(call, ast.Call) and ast.unparse(call.func) == "array"]
+    assert len(sizes) == 2
+    assert {ast.unparse(size) for size in sizes} <= baked
 
 
 def default_calls(*, counting: bool = False) -> dict[str, Call]:
-    """One call for every factory, causal, in the default tiles."""
+    """One call for every step, causal, in the default tiles."""
     found = {}
     for kernel in KERNELS:
         for case in defaults.compiled(kernel, causal=True):
-            found.update({call.step.factory: call for call in calls(case, prepared(case), counting=counting)})
+            found.update({call.step.name: call for call in calls(case, prepared(case), counting=counting)})
     return found
 
 
@@ -125,24 +126,24 @@ def lean(call: Call, arch: str) -> None:
 
 
 @pytest.mark.needs_compiler
-@pytest.mark.parametrize("factory", COMPILED)
-def test_no_spills_no_local_memory_no_doubles(factory: str) -> None:
-    lean(default_calls()[factory], "sm_90")
+@pytest.mark.parametrize("step", COMPILED)
+def test_no_spills_no_local_memory_no_doubles(step: str) -> None:
+    lean(default_calls()[step], "sm_90")
 
 
 @pytest.mark.needs_compiler
-@pytest.mark.parametrize("factory", COMPILED)
-def test_global_memory_is_met_an_element_at_a_time(factory: str) -> None:
-    names = instructions(to_ptx(default_calls()[factory]))
+@pytest.mark.parametrize("step", COMPILED)
+def test_global_memory_is_met_an_element_at_a_time(step: str) -> None:
+    names = instructions(to_ptx(default_calls()[step]))
     assert {name for name in names if name.partition(".")[0] in ("ld", "st", "atom", "red") and ".global" in name} <= GLOBAL
 
 
 @pytest.mark.slow
 @pytest.mark.needs_compiler
 @pytest.mark.parametrize("counting", [False, True])
-@pytest.mark.parametrize("factory", ALL_STEPS)
-def test_the_same_on_an_older_gpu_and_with_counters(factory: str, counting: bool) -> None:
-    lean(default_calls(counting=counting)[factory], "sm_80")
+@pytest.mark.parametrize("step", STEPS)
+def test_the_same_on_an_older_gpu_and_with_counters(step: str, counting: bool) -> None:
+    lean(default_calls(counting=counting)[step], "sm_80")
 
 
 @pytest.mark.needs_compiler
@@ -158,7 +159,7 @@ def test_dynamic_shared_memory_is_not_declared(kernel: str, static: int) -> None
 @pytest.mark.needs_compiler
 def test_every_tiling_is_a_kernel_of_its_own() -> None:
     """What another tiling leaves behind cannot reach a kernel: its constants were baked in when it was made."""
-    step = STEPS["flash2"][0]
+    step = STEPS["flash2"]
     one, other = step.make(Tiling(2, 3, 4, 8)), step.make(Tiling(4, 3, 4, 8))
     assert one is not other
     assert [dict(zip(made.__code__.co_freevars, made.__closure__ or (), strict=True))["Br"].cell_contents for made in (one, other)] == [

@@ -16,8 +16,7 @@ from iosim_gpu.case import Case
 from iosim_gpu.meters import internals, simulator
 from iosim_gpu.meters.simulator import CountedArray
 from iosim_gpu.moved import Moved
-from iosim_gpu.steps import STEPS, steps_of
-from tests.gpu.edits import rewritten
+from tests.gpu.edits import loaded
 
 TWO_HEADS = Case("flash2", 9, 3, 4, 5, 6, nk=7, heads=2)
 
@@ -30,13 +29,14 @@ def counted() -> CountedArray:
 def call_of(*body: str) -> Call:
     """One launch of a kernel with this body, on Q alone; a grid of 3 x 2 blocks of 6 threads."""
     lines = [
-        "from iosim_gpu.cuda import cuda",
-        "def make(tiling):",
+        "from iosim_gpu.declaration import launch",
+        "@launch('Q', '', 'queries')",
+        "def made(tiling):",
         "    def kernel(Q, scale, counts):",
         *("        " + line for line in body),
+        "    return kernel",
     ]
-    step = rewritten(replace(STEPS["flash2"][0], factory="made:make", arrays=("Q",), slots=()), "\n".join([*lines, "    return kernel"]))
-    return calls(TWO_HEADS, prepared(TWO_HEADS), steps=[step])[0]
+    return calls(TWO_HEADS, prepared(TWO_HEADS), steps=[loaded("made", "\n".join(lines)).made])[0]
 
 
 @pytest.mark.parametrize("index", [(0, 5, 0), (2, 0, 0), (0, 0, 3), (0, -1, 0), (-1, 0, 0)])
@@ -156,9 +156,9 @@ def test_a_kernel_that_leaves_its_array_is_named(scheduler: None) -> None:
 
 @pytest.mark.needs_simulator
 def test_other_steps_can_be_measured() -> None:
-    assert steps_of(TWO_HEADS)[0].name == "flash2"
+    assert TWO_HEADS.steps[0].name == "flash2"
     only = Case("standard", 9, 3, 4, 5, 6)
-    found = simulator.measure(only, steps_of(only)[:1])
+    found = simulator.measure(only, only.steps[:1])
     assert found.meter == "simulator"
     assert found.arrays == {"Q": Moved(loads=27), "K": Moved(loads=81), "S": Moved(stores=81)}
     assert np.isnan(found.outputs["O"]).all()

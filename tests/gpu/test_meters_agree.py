@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from iosim.core.errors import BadInput
 from iosim.core.masks import BlockMask, patterns
 from iosim_gpu import judge
-from iosim_gpu.case import KERNELS, Case
+from iosim_gpu.case import Case
+from iosim_gpu.catalogue import KERNELS
 from iosim_gpu.meters import counters, emulator, simulator
 from iosim_gpu.moved import Measured, Moved
 from iosim_gpu.ptx import Access
 from iosim_gpu.tiling import Tiling
+from tests.gpu.every import VARIANTS
 from tests.gpu.hunt import gap
 
-VARIANTS = (*KERNELS, "flash2-backward own")
 MOST = 24
 TILINGS = [
     ("standard", Tiling(3, 8, 7, 33, causal=True)),
@@ -27,8 +28,8 @@ TILINGS = [
     ("flash2", Tiling(8, 6, 7, 40)),
     ("flash2", Tiling(4, 8, 8, 24, causal=True)),
     ("block-sparse", Tiling(6, 4, 3, 17, causal=True)),
-    ("flash2-backward", Tiling(6, 8, 8, 24)),
-    ("flash2-backward", Tiling(8, 3, 5, 40, causal=True)),
+    ("flash2-backward shared", Tiling(6, 8, 8, 24)),
+    ("flash2-backward shared", Tiling(8, 3, 5, 40, causal=True)),
     ("flash2-backward own", Tiling(4, 6, 8, 20, causal=True)),
 ]
 """Every one is compiled, which takes a second a step; sizes, heads and masks are drawn."""
@@ -43,11 +44,11 @@ def tilings() -> st.SearchStrategy[Tiling]:
 def cases(draw: st.DrawFn, variant: str, tiling: st.SearchStrategy[Tiling]) -> Case:
     t, heads = draw(tiling), st.integers(1, 2)
     n, nk = (draw(st.integers(1, min(MOST, 4 * tile))) for tile in (t.rows, t.cols))  # more tiles take long and show no more
-    kernel, _, own = variant.partition(" ")
-    mask = draw(masks(n, nk, t)) if kernel == "block-sparse" else None
+    kernel, options = VARIANTS[variant]
+    mask = draw(masks(n, nk, t)) if KERNELS[kernel].masked else None
     return Case(
         kernel, n, t.d, t.rows, t.cols, t.threads, nk=nk, batch=draw(heads), heads=draw(heads), causal=t.causal, mask=mask,
-        dq_pass="own" if own else "shared", seed=draw(st.integers(0, 9)),
+        options=options, seed=draw(st.integers(0, 9)),
     )  # fmt: skip
 
 
@@ -85,9 +86,9 @@ def test_simulated(variant: str, data: st.DataObject, scheduler: None) -> None:
 @pytest.mark.needs_simulator
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_simulators_own_threads_move_the_same(variant: str) -> None:
-    kernel, _, own = variant.partition(" ")
-    mask = patterns.random(7, 6, 4, 4, 0.7) if kernel == "block-sparse" else None
-    case = Case(kernel, 7, 2, 4, 4, 5, nk=6, causal=True, mask=mask, dq_pass="own" if own else "shared")
+    kernel, options = VARIANTS[variant]
+    mask = patterns.random(7, 6, 4, 4, 0.7) if KERNELS[kernel].masked else None
+    case = Case(kernel, 7, 2, 4, 4, 5, nk=6, causal=True, mask=mask, options=options)
     is_right(case, simulator.measure(case))
     is_right(case, counters.measure(case))
 

@@ -17,18 +17,22 @@ import pytest
 from iosim.core.masks import patterns
 from iosim_gpu import judge
 from iosim_gpu.case import Case
+from iosim_gpu.catalogue import KERNELS
+from iosim_gpu.declaration import Step
 from iosim_gpu.meters import counters, emulator, simulator
 from iosim_gpu.moved import Measured, Moved
 from iosim_gpu.ptx import KernelFault
-from iosim_gpu.steps import Step, steps_of
 from tests.gpu.edits import Edit, edited, swapped
+from tests.gpu.every import VARIANTS
 from tests.gpu.hunt import gap
 
 LOAD_Q = "load_tile(Q, head, i0, rows, q, t, n, Q_LOADS)"
 LOAD_K = "load_tile(K, head, j0, cols, k, t, n, K_LOADS)"
 LOAD_V = "load_tile(V, head, j0, cols, v, t, n, V_LOADS)"
 CLIP_Q, CLIP_K = "rows = min(Br, Q.shape[1] - i0)", "cols = min(Bc, K.shape[1] - j0)"
-START = "first = max(0, j0 - ahead) // Br * Br"
+START = "first_query(j0, ahead)"
+CLEAR_DQ = "dQ[head, i0 + e // d, e % d] = np.float32(0.0)"
+READ_O = "O[head, i0 + r, x]"
 ADD_DQ = "cuda.atomic.add(dQ, (head, i0 + r, x), scale * acc)"
 STORE_DK, STORE_DV = (f"store_tile({x}, head, j0, cols, {x.lower()}, t, n, {x.upper()}_STORES)" for x in ("dK", "dV"))
 BY_ALL = "if t == 0:\n                    listed[2]", "if t >= 0:\n                    listed[2]"
@@ -67,7 +71,7 @@ class Mutant:
 MUTANTS = [
     Mutant("Q read again for every key tile", "flash2", "flash2", also(LOAD_K, LOAD_Q), "Q", "Q"),
     Mutant("K loaded twice", "flash2", "flash2", twice(LOAD_K), "K", "K"),
-    Mutant("masked tiles are not skipped", "flash2", "flash2", never("end = min(end, i0 + rows + ahead)"), "K", "K"),
+    Mutant("masked tiles are not skipped", "flash2", "flash2", ("end_of_keys(i0 + rows, ahead, K.shape[1])", "K.shape[1]"), "K", "K"),
     Mutant("the last query tile is not clipped", "flash2", "flash2", (CLIP_Q, "rows = Br"), "Q", "Q", "Q"),
     Mutant("the last key tile is not clipped", "flash2", "flash2", (CLIP_K, "cols = Bc"), "K", "K", "K"),
     Mutant("K is counted as V", "flash2", "flash2", (LOAD_K, LOAD_K.replace("K_LOADS", "V_LOADS")), "", "K"),
@@ -77,7 +81,7 @@ MUTANTS = [
     Mutant("the causal rule is one row late", "flash2", "flash2", ("i0 + ahead - j0, t)", "i0 + ahead - j0 + 1, t)"), "", "", "O"),
     Mutant("Q loaded twice", "flash", "flash", twice(LOAD_Q), "Q", "Q"),
     Mutant("K read again for every query tile", "flash", "flash", also(LOAD_Q, LOAD_K), "K", "K"),
-    Mutant("masked tiles are not skipped", "flash", "flash", (START, "first = 0"), "O", "O"),
+    Mutant("masked tiles are not skipped", "flash", "flash", (START, "0"), "O", "O"),
     Mutant("the last key tile is not clipped", "flash", "flash", (CLIP_K, "cols = Bc"), "K", "K", "K"),
     Mutant("V is counted as Q", "flash", "flash", (LOAD_V, LOAD_V.replace("V_LOADS", "Q_LOADS")), "", "V"),
     Mutant("l and m are read twice", "flash", "flash", twice(UPDATE), "l", "l", "O"),
@@ -90,13 +94,13 @@ MUTANTS = [
     Mutant("P is counted once too often", "standard", "softmax", twice("n[P_STORES] += 1"), "", "P"),
     Mutant("V loaded twice", "standard", "weighted", twice(LOAD_V), "V", "V"),
     Mutant("O is not stored", "standard", "weighted", never("store_tile(O, head, i0, rows, o, t, n, O_STORES)"), "O", "O", "O"),
-    Mutant("dQ added twice", "flash2-backward", "keys-outside", twice(ADD_DQ), "dQ", "", "dQ"),
-    Mutant("dQ is not added", "flash2-backward", "keys-outside", never(ADD_DQ), "dQ", "", "dQ"),
-    Mutant("dQ is not cleared first", "flash2-backward", "fill", never("dQ[head, i0 + e // d, e % d] = float32(0.0)"), "dQ", "", "dQ"),
-    Mutant("masked tiles are not skipped", "flash2-backward", "keys-outside", (START, "first = 0"), "dO", "dO"),
-    Mutant("dV is stored twice", "flash2-backward", "keys-outside", twice(STORE_DV), "dV", "dV"),
-    Mutant("dK is not stored", "flash2-backward", "keys-outside", never(STORE_DK), "dK", "dK", "dK"),
-    Mutant("O is read twice", "flash2-backward", "delta", ("* O[head, i0 + r, x]", "* (O[head, i0 + r, x] + O[head, i0 + r, x]) / 2"), "O"),
+    Mutant("dQ added twice", "flash2-backward shared", "keys-outside", twice(ADD_DQ), "dQ", "", "dQ"),
+    Mutant("dQ is not added", "flash2-backward shared", "keys-outside", never(ADD_DQ), "dQ", "", "dQ"),
+    Mutant("dQ is not cleared first", "flash2-backward shared", "fill", never(CLEAR_DQ), "dQ", "", "dQ"),
+    Mutant("masked tiles are not skipped", "flash2-backward shared", "keys-outside", (START, "0"), "dO", "dO"),
+    Mutant("dV is stored twice", "flash2-backward shared", "keys-outside", twice(STORE_DV), "dV", "dV"),
+    Mutant("dK is not stored", "flash2-backward shared", "keys-outside", never(STORE_DK), "dK", "dK", "dK"),
+    Mutant("O is read twice", "flash2-backward shared", "delta", (f"* {READ_O}", f"* ({READ_O} + {READ_O}) / 2"), "O"),
     Mutant("K loaded twice", "flash2-backward own", "queries-outside", twice(LOAD_K), "K", "K"),
     Mutant("Q read again for every key tile", "flash2-backward own", "queries-outside", also(LOAD_K, LOAD_Q), "Q", "Q"),
 ]  # fmt: skip
@@ -106,13 +110,13 @@ NAMED = {str(mutant): mutant for mutant in MUTANTS}
 
 def case_of(mutant: Mutant) -> Case:
     """Ragged tiles each way and a causal rule, so that every edit has something to spoil."""
-    kernel, _, own = mutant.kernel.partition(" ")
-    mask = patterns.dense(21, 23, 8, 6) if kernel == "block-sparse" else None
-    return Case(kernel, 21, 5, 8, 6, 24, nk=23, causal=True, mask=mask, dq_pass="own" if own else "shared")
+    kernel, options = VARIANTS[mutant.kernel]
+    mask = patterns.dense(21, 23, 8, 6) if KERNELS[kernel].masked else None
+    return Case(kernel, 21, 5, 8, 6, 24, nk=23, causal=True, mask=mask, options=options)
 
 
 def wrong_steps(mutant: Mutant) -> list[Step]:
-    steps = steps_of(case_of(mutant))
+    steps = case_of(mutant).steps
     (step,) = (step for step in steps if step.name == mutant.step)
     return swapped(steps, edited(step, mutant.edit))
 
@@ -169,8 +173,8 @@ def test_the_shipped_kernels_are_not_accused(kernel: str, scheduler: None) -> No
 def test_an_addition_that_is_not_atomic_reads_and_writes_as_much_but_is_none(scheduler: None) -> None:
     """Its counts are the predicted ones: what tells it is the kind of access, which the counters state and the simulator sees."""
     case = Case("flash2-backward", 21, 5, 8, 6, 24, nk=23, causal=True)
-    plain = edited(steps_of(case)[2], (ADD_DQ, "dQ[head, i0 + r, x] = dQ[head, i0 + r, x] + scale * acc"))
-    seen, told = (meter.measure(case, swapped(steps_of(case), plain)) for meter in (simulator, counters))
+    plain = edited(case.steps[2], (ADD_DQ, "dQ[head, i0 + r, x] = dQ[head, i0 + r, x] + scale * acc"))
+    seen, told = (meter.measure(case, swapped(case.steps, plain)) for meter in (simulator, counters))
     assert first_wrong(case, seen) == first_wrong(case, told) == ""
     assert (seen.arrays["dQ"].atomics, told.arrays["dQ"].atomics) == (0, told.arrays["dQ"].reads)
 

@@ -18,7 +18,6 @@ from iosim_gpu.calls import Call
 from iosim_gpu.case import Case
 from iosim_gpu.meters import nsight
 from iosim_gpu.moved import Measured, Moved
-from iosim_gpu.steps import steps_of
 
 CASE = Case("flash2", 29, 16, 8, 12, 24, nk=37, causal=True)
 STANDARD = Case("standard", 29, 16, 8, 12, 24)
@@ -213,7 +212,7 @@ def test_a_program_called_ncu_is_run_with_its_output_read_whatever_its_status(tm
 def test_the_target_is_told_the_case_and_launches_its_steps(case: Case) -> None:
     launched: list[Call] = []
     assert profile_target.main([profile_target.spelled(case)], launched.append) == 0
-    assert [call.step.name for call in launched] == [step.name for step in steps_of(case)]
+    assert [call.step.name for call in launched] == [step.name for step in case.steps]
     for call in launched:
         assert call.case.predicted() == case.predicted()
         assert call.case.mask == case.mask

@@ -16,7 +16,8 @@ import pytest
 from iosim.core.errors import BadInput, IosimError
 from iosim_gpu import baseline, defaults, judge
 from iosim_gpu.calls import calls, prepared
-from iosim_gpu.case import KERNELS, Case
+from iosim_gpu.case import Case
+from iosim_gpu.catalogue import KERNELS
 from iosim_gpu.check import compare, error_of, errors_of
 from iosim_gpu.fitting import STATIC_LIMIT
 from iosim_gpu.meters import device
@@ -52,7 +53,7 @@ def failures(case: Case, measured: Measured) -> list[str]:
     return [row.failure for row in compare(case, measured) if row.failure is not None]
 
 
-@pytest.mark.parametrize("case", [*CASES, *defaults.LARGE], ids=lambda case: f"{case.kernel} {case.name}")
+@pytest.mark.parametrize("case", [*CASES, *map(defaults.large, KERNELS)], ids=lambda case: f"{case.kernel} {case.name}")
 def test_every_element_that_a_kernel_counts_is_predicted_and_values_are_within_their_bounds(case: Case) -> None:
     assert failures(case, device.measure_counters_on_device(case)) == []
 
@@ -70,7 +71,7 @@ def test_a_kernel_without_counters_computes_the_same() -> None:
 
 def test_a_forward_kernel_gives_the_same_bits_every_time() -> None:
     """As it would not if threads raced for shared memory."""
-    first, second = (device.measure_counters_on_device(defaults.LARGE[1]).outputs for _ in range(2))
+    first, second = (device.measure_counters_on_device(defaults.large("flash2")).outputs for _ in range(2))
     for name in ("O", "LSE"):
         np.testing.assert_array_equal(first[name], second[name])
 

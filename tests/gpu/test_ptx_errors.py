@@ -11,7 +11,7 @@ import pytest
 from iosim.core.errors import BadInput, IosimError
 from iosim_gpu.ptx import KernelFault, UnsupportedPtx, emulate, parse
 from iosim_gpu.ptx.faults import quoted
-from tests.gpu.by_hand import kernel_text
+from iosim_gpu.ptx.text import kernel_text
 
 
 def _run(text: str, *args: tuple[str, Any], grid: tuple[int, int] = (1, 1), threads: int = 1, **options: int) -> None:

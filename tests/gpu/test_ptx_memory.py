@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from iosim_gpu.ptx import Access, emulate
+from iosim_gpu.ptx.text import kernel_text
 from iosim_gpu.ptx.transfers import TRANSFERS
-from tests.gpu.by_hand import kernel_text
 
 LANES = 40  # a whole warp and a quarter of one
 

@@ -17,7 +17,7 @@ import pytest
 
 from iosim_gpu.ptx import emulate
 from iosim_gpu.ptx.opcodes import OPS
-from tests.gpu.by_hand import kernel_text
+from iosim_gpu.ptx.text import kernel_text
 
 Number = int | float
 Reference = Callable[..., Number]

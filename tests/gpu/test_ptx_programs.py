@@ -18,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from iosim_gpu.ptx import Access, Run, emulate, execute
-from tests.gpu.by_hand import kernel_text
+from iosim_gpu.ptx.text import kernel_text
 
 INTEGERS, FLOATS, WORDS, CELLS = 4, 2, 64, 8
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,38 +12,37 @@ from iosim.core.errors import BadInput
 from iosim.core.masks import patterns
 from iosim_gpu.calls import Call, calls, prepared
 from iosim_gpu.case import Case
+from iosim_gpu.catalogue import KERNELS
 from iosim_gpu.meters import simulator
 from iosim_gpu.meters.schedule import ORDERS, Diverged, Order, scheduled
-from iosim_gpu.steps import STEPS, steps_of
 from tests.gpu import edits, hunt
 from tests.gpu.edits import swapped
+from tests.gpu.every import STEPS, VARIANTS
 
-ALL = [step for steps in STEPS.values() for step in steps]
-VARIANTS = ("standard", "flash", "flash2", "block-sparse", "flash2-backward", "flash2-backward own")
 THREADS = 24  # neither divides nor equals d, so that no thread meets only what it loaded itself
 SHAPES = [(29, 37, False), (29, 21, True), (21, 29, True)]  # several tiles each way; of the second, the first 8 queries see no key
 needs_both = [pytest.mark.needs_simulator, pytest.mark.needs_greenlet]
 
 
 def case_of(variant: str, n: int, nk: int, causal: bool) -> Case:
-    kernel, _, own = variant.partition(" ")
-    mask = patterns.random(n, nk, 8, 12, 0.6, seed=3) if kernel == "block-sparse" else None
-    return Case(kernel, n, 16, 8, 12, THREADS, nk=nk, causal=causal, mask=mask, dq_pass="own" if own else "shared")
+    kernel, options = VARIANTS[variant]
+    mask = patterns.random(n, nk, 8, 12, 0.6, seed=3) if KERNELS[kernel].masked else None
+    return Case(kernel, n, 16, 8, 12, THREADS, nk=nk, causal=causal, mask=mask, options=options)
 
 
 def call_of(body: str) -> Call:
     """One launch of a kernel with this body, of one block of four threads, that may write to Q."""
     case = Case("flash2", 4, 1, 4, 4, 4)
     lines = [
-        "def make(tiling):",
+        "@launch('Q', '', 'queries')",
+        "def made(tiling):",
         "    def kernel(Q, scale, counts):",
         "        t = cuda.threadIdx.x",
         *body.splitlines(),
         "    return kernel",
     ]
-    text = "from iosim_gpu.cuda import cuda, float32\n" + "\n".join(lines)
-    step = replace(STEPS["flash2"][0], factory="made:make", arrays=("Q",), slots=())
-    return calls(case, prepared(case), steps=[edits.rewritten(step, text)])[0]
+    text = "import numpy as np; from iosim_gpu.declaration import launch\n" + "\n".join(lines)
+    return calls(case, prepared(case), steps=[edits.loaded("made", text).made])[0]
 
 
 @pytest.mark.needs_simulator
@@ -52,7 +50,7 @@ def test_every_barrier_belongs_to_a_kernel() -> None:
     """The hunt reads the kernels' own modules: the device functions that they share must hold no barrier."""
     folder = Path(str(iosim_gpu.kernels.__file__)).parent
     written = sum(path.read_text().count("cuda.syncthreads()") for path in folder.glob("*.py"))
-    found = {(step.factory.partition(":")[0], line) for step in ALL for line in hunt.barriers(step)}
+    found = {(step.factory.__module__, line) for step in STEPS.values() for line in hunt.barriers(step)}
     assert len(found) == written > 20
 
 
@@ -72,14 +70,16 @@ class TestHunt:
     def test_a_barrier_too_many_is_found(self) -> None:
         case = case_of("flash2", *SHAPES[0])
         load_v = "load_tile(V, head, j0, cols, v, t, n, V_LOADS)"
-        twice = edits.edited(steps_of(case)[0], (load_v, f"{load_v}; cuda.syncthreads()"))
+        twice = edits.edited(case.steps[0], (load_v, f"{load_v}; cuda.syncthreads()"))
         line = 1 + edits.source(twice).split("\n").index(f"            {load_v}; cuda.syncthreads()")
-        assert hunt.idle([case, case_of("flash2", *SHAPES[1])], [twice]) == [f"{twice.factory}: line {line + more}" for more in (0, 1)]
+        assert hunt.idle([case, case_of("flash2", *SHAPES[1])], [twice]) == [
+            f"{twice.factory.__module__}:flash2: line {line + more}" for more in (0, 1)
+        ]
 
     def test_threads_that_load_what_they_use_hide_a_missing_barrier(self) -> None:
         """Why T is 24 here: with T = d a thread of this kernel meets only columns that it loaded itself."""
         shown, hidden = (Case("flash2", 29, 16, 16, 16, threads, nk=37) for threads in (24, 16))
-        (step,) = steps_of(shown)
+        (step,) = shown.steps
         before_keys = hunt.barriers(step)[0]
         assert hunt.missed(shown, step, before_keys)
         assert not hunt.missed(hidden, step, before_keys)
@@ -104,24 +104,24 @@ class TestScheduler:
     def test_blocks_run_in_order_too(self) -> None:
         """A kernel whose first block prepares what the others add to: right in one order, on a GPU in none."""
         case = Case("flash2-backward", 13, 4, 4, 4, 6)
-        step = steps_of(case)[2]
+        step = case.steps[2]
         add = "cuda.atomic.add(dQ, (head, i0 + r, x), scale * acc)"
-        begin = f"if cuda.blockIdx.x == 0: dQ[head, i0 + r, x] = float32(0.0)\n                    {add}"
-        steps = swapped(steps_of(case), edits.edited(step, (add, begin)))
+        begin = f"if cuda.blockIdx.x == 0: dQ[head, i0 + r, x] = np.float32(0.0)\n                    {add}"
+        steps = swapped(case.steps, edits.edited(step, (add, begin)))
         assert hunt.fault(case, steps, "forward") == ""
         assert hunt.fault(case, steps, "reversed").startswith("dQ is off by ")
 
     @pytest.mark.parametrize(
         ("body", "line"),
         [
-            ("        if t < 3:\n            cuda.syncthreads()", "3 threads wait at the barrier in line 6, and 1 of 4 have ended"),
+            ("        if t < 3:\n            cuda.syncthreads()", "3 threads wait at the barrier in line 7, and 1 of 4 have ended"),
             (
                 "        if t == 0:\n            return\n        cuda.syncthreads()",
-                "3 threads wait at the barrier in line 7, and 1 of 4 have ended",
+                "3 threads wait at the barrier in line 8, and 1 of 4 have ended",
             ),
             (
                 "        if t < 3:\n            cuda.syncthreads()\n        else:\n            cuda.syncthreads()",
-                "4 threads wait at the barrier in line 6 and line 8, and 0 of 4 have ended",
+                "4 threads wait at the barrier in line 7 and line 9, and 0 of 4 have ended",
             ),
         ],
         ids=["divergent", "early return", "two barriers"],
@@ -133,7 +133,7 @@ class TestScheduler:
 
     def test_shared_memory_is_nan_when_a_block_begins(self) -> None:
         body = """
-        room = cuda.shared.array(4, float32)
+        room = cuda.shared.array(4, np.float32)
         Q[0, t, 0] = room[t]
         room[t] = 1.0"""
         call = call_of(body)
@@ -178,7 +178,7 @@ def test_the_scheduler_needs_the_simulator() -> None:
 @pytest.mark.needs_simulator
 class TestEdits:
     def test_a_text_that_is_there_twice_or_never_is_refused(self) -> None:
-        step = STEPS["flash2"][0]
+        step = STEPS["flash2"]
         for old, times in (("cuda.syncthreads()", 5), ("no such text", 0)):
             with pytest.raises(
                 BadInput, match=rf"^an edit needs a text that the source of flash2 holds once; it holds '.*' {times} times$"
@@ -187,7 +187,7 @@ class TestEdits:
 
     def test_only_the_kernels_own_functions_are_edited(self) -> None:
         """A module may hold several kernels, of which only one is to change."""
-        scores, softmax, _ = STEPS["standard"]
+        scores, softmax = STEPS["scores"], STEPS["softmax"]
         line = "            S[head, i0 + r, j0 + c] = acc"
         assert edits.source(scores).count("for j0 in range(0, S.shape[2], Bc):") == 2
         with pytest.raises(BadInput, match="0 times"):

@@ -28,7 +28,7 @@ from iosim.core.errors import BadInput
 from iosim.core.options import Value
 from iosim.show.animation.moving import SIDE, SMALL
 from iosim.show.plots import Figure, write
-from iosim_gpu.case import KERNELS as CUDA
+from iosim_gpu.catalogue import KERNELS as CUDA
 
 PROBLEM = Attention(n=1024, d=64)
 SRAM, ROOMY = "100KiB", "2MiB"  # fmha keeps K and V whole

@@ -40,8 +40,9 @@ from iosim.show.animation.moving import SIDE, roomy
 from iosim.show.animation.moving import SMALL as SMALL_RUN
 from iosim.study.paper.counting import RELEASED
 from iosim.study.published import mapper_frontier
+from iosim_gpu.catalogue import KERNELS as CUDA
 from iosim_gpu.checks import MAX_THREADS
-from iosim_gpu.defaults import SMALL, THREADS, TILES, cases
+from iosim_gpu.defaults import SMALL, THREADS, cases
 from iosim_gpu.defaults import D as TILE_D
 from iosim_gpu.fitting import STATIC_LIMIT
 
@@ -507,7 +508,7 @@ def pebbling() -> list[str]:
 
 
 def gpu() -> list[str]:
-    tiles = {f"{rows}x{cols}" for kernel, (rows, cols) in TILES.items() if not kernel.endswith("-backward")}
+    forward, backward = ({"{}x{}".format(*one.tiles) for one in CUDA.values() if ("dO" in one.reads) == side} for side in (False, True))
     numba = version("gpu", "numba", r">=([\d.]+),<[\d.]+")
     cuda, older, pinned = version("gpu", "numba-cuda", r">=([\d.]+),<0\.31"), version("gpu", "numpy", r"<([\d.]+)"), wheels()
     assert STATIC_LIMIT < 160 * 1024
@@ -516,7 +517,7 @@ def gpu() -> list[str]:
     assert registers is not None
     return [
         f"every kernel in tiles of {SMALL['rows']}x{SMALL['cols']} with {SMALL['threads']} threads",
-        f"in tiles of {tiles.pop()} ({'{}x{}'.format(*TILES['flash2-backward'])} backward) at d = {TILE_D} with {THREADS} threads",
+        f"in tiles of {' '.join(forward)} ({' '.join(backward)} backward) at d = {TILE_D} with {THREADS} threads",
         f"backward, d = {TILE_D}, {THREADS} threads) no kernel spills".removeprefix("backward, "),
         f"{len(cases())} cases under three meters",
         f"tests ask for at most {registers[1]}",

@@ -15,7 +15,7 @@ from iosim.attention.plan import make_plan
 from iosim.attention.run import report
 from iosim.core.errors import BadInput
 from iosim.core.options import Option, Value
-from iosim_gpu.case import KERNELS as CUDA
+from iosim_gpu.catalogue import KERNELS as CUDA
 
 PROBLEM = Attention(n=1024, d=64)
 SRAM = "100KiB"

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from iosim_gpu.cuda import cuda, float32, int32, int64
+import numpy as np
+
+from iosim_gpu.declaration import Function, Kernel, launch
+from iosim_gpu.kernels.frame import framed
 from iosim_gpu.kernels.tiles import loading, scoring
-from iosim_gpu.kernels.visits import K_LOADS, Q_LOADS, V_LOADS, starting, updating, weighing
-from iosim_gpu.steps import LISTED, ROOMS
-from iosim_gpu.tiling import Tiling, offsets
+from iosim_gpu.kernels.visits import ARRAYS, K_LOADS, Q_LOADS, SLOTS, V_LOADS, room, starting, updating, weighing
+from iosim_gpu.tiling import Tiling
 
-INDPTR_LOADS, INDICES_LOADS, SLOTS = range(9, 12)
+if TYPE_CHECKING:
+    from iosim_gpu.cuda import cuda
+
+LISTED = 3
+"""Words in which one thread hands on where a list begins and ends, and an entry of it. Static whatever the tiling says."""
+
+INDPTR_LOADS, INDICES_LOADS = range(9, 11)
 
 
-def make_block_sparse(tiling: Tiling) -> Callable[..., None]:
+@launch(f"{ARRAYS} indptr indices", f"{SLOTS} indptr.loads indices.loads", "head", room, LISTED)
+def block_sparse(tiling: Tiling) -> Function:
     """Block-sparse FlashAttention forward (Dao et al. 2022, arXiv 2205.14135, Algorithm 5) for one tiling.
 
     Grid ``(1, B H)``, and shared memory as in ``flash``. Key tile j meets the query tiles ``indices[indptr[j]:indptr[j + 1]]``: one thread
     reads these numbers and hands them on in ``listed``. K_j and V_j are loaded for a key tile that meets none too, as printed.
     """
-    Br, Bc, counting = tiling.rows, tiling.cols, tiling.counting
-    Q0, K0, V0, S0, A0, B0, END = offsets(ROOMS["block-sparse"](tiling))
-    WORDS = 0 if tiling.dynamic else END
+    Br, Bc = tiling.rows, tiling.cols
+    parts, counters, tell = framed(block_sparse, tiling)
     load_tile, score_tile = loading(tiling), scoring(tiling)
     start_rows, update_rows, weigh_values = starting(tiling), updating(tiling), weighing(tiling)
 
-    def block_sparse(Q, K, V, O, l, m, indptr, indices, scale, counts):  # type: ignore[no-untyped-def]
-        room = cuda.shared.array(WORDS, float32)
-        q, k, v, s = room[Q0:K0], room[K0:V0], room[V0:S0], room[S0:A0]
-        a, b = room[A0:B0], room[B0:END]
-        listed = cuda.shared.array(LISTED, int32)
-        n = cuda.local.array(SLOTS, int64)
-        for slot in range(SLOTS):
-            n[slot] = 0
+    def kernel(Q, K, V, O, l, m, indptr, indices, scale, counts):  # type: ignore[no-untyped-def]
+        q, k, v, s, a, b = parts(cuda.shared.array)
+        listed = cuda.shared.array(LISTED, np.int32)
+        n = counters(cuda.local.array)
         t, head = cuda.threadIdx.x, cuda.blockIdx.y
         ahead = K.shape[1] - Q.shape[1]  # causal is aligned bottom-right
         for i0 in range(0, Q.shape[1], Br):
@@ -61,8 +65,9 @@ def make_block_sparse(tiling: Tiling) -> Callable[..., None]:
                 update_rows(s, l, m, a, b, head, i0, rows, cols, t, n)
                 cuda.syncthreads()
                 weigh_values(s, v, a, b, O, head, i0, rows, cols, t, n)
-        if counting:
-            for slot in range(SLOTS):
-                cuda.atomic.add(counts, slot, n[slot])
+        tell(n, counts, cuda.atomic.add)
 
-    return block_sparse
+    return kernel
+
+
+KERNEL = Kernel("block-sparse", lambda: (block_sparse,), masked=True, place=4)

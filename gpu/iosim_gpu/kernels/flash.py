@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from iosim_gpu.cuda import cuda, float32, int64
-from iosim_gpu.kernels.tiles import loading, scoring
-from iosim_gpu.kernels.visits import K_LOADS, Q_LOADS, V_LOADS, starting, updating, weighing
-from iosim_gpu.steps import ROOMS
-from iosim_gpu.tiling import Tiling, offsets
+from iosim_gpu.declaration import Function, Kernel, launch
+from iosim_gpu.kernels.frame import framed
+from iosim_gpu.kernels.tiles import clipping, loading, scoring
+from iosim_gpu.kernels.visits import ARRAYS, K_LOADS, Q_LOADS, SLOTS, V_LOADS, room, starting, updating, weighing
+from iosim_gpu.tiling import Tiling
 
-SLOTS = 9
+if TYPE_CHECKING:
+    from iosim_gpu.cuda import cuda
 
 
-def make_flash(tiling: Tiling) -> Callable[..., None]:
+@launch(ARRAYS, SLOTS, "head", room)
+def flash(tiling: Tiling) -> Function:
     """FlashAttention forward (Dao et al. 2022, arXiv 2205.14135, Algorithms 1 and 2) for one tiling.
 
-    Grid ``(1, B H)``: one block of threads for a head, in which the tiles follow one another. Q_i, K_j, V_j, S_ij and the factors a and b
+    Grid ``(1, B H)``: one thread block for a head, in which the tiles follow one another. Q_i, K_j, V_j, S_ij and the factors a and b
     lie in shared memory; O_i, l_i and m_i are read from global memory where they are used, and written back there, normalised after every
     key tile. These need no barrier, since a thread meets its own elements every time.
     """
-    Br, Bc, causal, counting = tiling.rows, tiling.cols, tiling.causal, tiling.counting
-    Q0, K0, V0, S0, A0, B0, END = offsets(ROOMS["flash"](tiling))
-    WORDS = 0 if tiling.dynamic else END
-    load_tile, score_tile = loading(tiling), scoring(tiling)
+    Br, Bc = tiling.rows, tiling.cols
+    parts, counters, tell = framed(flash, tiling)
+    load_tile, score_tile, (_, first_query) = loading(tiling), scoring(tiling), clipping(tiling)
     start_rows, update_rows, weigh_values = starting(tiling), updating(tiling), weighing(tiling)
 
-    def flash(Q, K, V, O, l, m, scale, counts):  # type: ignore[no-untyped-def]
-        room = cuda.shared.array(WORDS, float32)
-        q, k, v, s = room[Q0:K0], room[K0:V0], room[V0:S0], room[S0:A0]
-        a, b = room[A0:B0], room[B0:END]
-        n = cuda.local.array(SLOTS, int64)
-        for slot in range(SLOTS):
-            n[slot] = 0
+    def kernel(Q, K, V, O, l, m, scale, counts):  # type: ignore[no-untyped-def]
+        q, k, v, s, a, b = parts(cuda.shared.array)
+        n = counters(cuda.local.array)
         t, head = cuda.threadIdx.x, cuda.blockIdx.y
         ahead = K.shape[1] - Q.shape[1]  # causal is aligned bottom-right
         for i0 in range(0, Q.shape[1], Br):
@@ -42,10 +39,7 @@ def make_flash(tiling: Tiling) -> Callable[..., None]:
             cuda.syncthreads()
             load_tile(K, head, j0, cols, k, t, n, K_LOADS)
             load_tile(V, head, j0, cols, v, t, n, V_LOADS)
-            first = 0
-            if causal:
-                first = max(0, j0 - ahead) // Br * Br
-            for i0 in range(first, Q.shape[1], Br):
+            for i0 in range(first_query(j0, ahead), Q.shape[1], Br):
                 rows = min(Br, Q.shape[1] - i0)
                 load_tile(Q, head, i0, rows, q, t, n, Q_LOADS)
                 cuda.syncthreads()
@@ -54,8 +48,9 @@ def make_flash(tiling: Tiling) -> Callable[..., None]:
                 update_rows(s, l, m, a, b, head, i0, rows, cols, t, n)
                 cuda.syncthreads()
                 weigh_values(s, v, a, b, O, head, i0, rows, cols, t, n)
-        if counting:
-            for slot in range(SLOTS):
-                cuda.atomic.add(counts, slot, n[slot])
+        tell(n, counts, cuda.atomic.add)
 
-    return flash
+    return kernel
+
+
+KERNEL = Kernel("flash", lambda: (flash,), timed=True, place=2)

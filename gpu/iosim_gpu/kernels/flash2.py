@@ -1,43 +1,44 @@
-"""FlashAttention-2, forward: one block of threads for every query tile; K and V stream past it."""
+"""FlashAttention-2, forward: one thread block for every query tile; K and V stream past it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from iosim_gpu.cuda import cuda, float32, int64
-from iosim_gpu.kernels.tiles import HIDDEN, LOWEST, loading, scoring, zeroing
-from iosim_gpu.steps import ROOMS
-from iosim_gpu.tiling import Tiling, offsets
+import numpy as np
 
-Q_LOADS, K_LOADS, V_LOADS, O_STORES, LSE_STORES, SLOTS = range(6)
+from iosim_gpu.declaration import Function, Kernel, launch
+from iosim_gpu.kernels.frame import framed
+from iosim_gpu.kernels.tiles import HIDDEN, LOWEST, clipping, loading, scoring, zeroing
+from iosim_gpu.tiling import Tiling
+
+if TYPE_CHECKING:
+    from iosim_gpu.cuda import cuda
+
+Q_LOADS, K_LOADS, V_LOADS, O_STORES, LSE_STORES = range(5)
 
 
-def make_flash2(tiling: Tiling) -> Callable[..., None]:
+@launch(
+    "Q K V O LSE", "Q.loads K.loads V.loads O.stores LSE.stores", "queries",
+    lambda t: (t.rows * t.dp, t.cols * t.dp, t.cols * t.dp, t.rows * t.cp, t.rows * t.dp, t.rows, t.rows, t.rows),
+)  # fmt: skip
+def flash2(tiling: Tiling) -> Function:
     """FlashAttention-2 forward (Dao 2023, arXiv 2307.08691, Algorithm 1) for one tiling.
 
     Grid ``(ceil(N_q / Br), B H)``. Q_i, K_j, V_j, S_ij, O_i, m, l and alpha lie in shared memory.
     """
     Br, Bc, d, T = tiling.rows, tiling.cols, tiling.d, tiling.threads
-    DP, CP, causal, counting = tiling.dp, tiling.cp, tiling.causal, tiling.counting
-    Q0, K0, V0, S0, O0, M0, L0, A0, END = offsets(ROOMS["flash2"](tiling))
-    WORDS = 0 if tiling.dynamic else END
-    load_tile, zero_tile, score_tile = loading(tiling), zeroing(tiling), scoring(tiling)
+    DP, CP = tiling.dp, tiling.cp
+    parts, counters, tell = framed(flash2, tiling)
+    load_tile, zero_tile, score_tile, (end_of_keys, _) = loading(tiling), zeroing(tiling), scoring(tiling), clipping(tiling)
 
-    def flash2(Q, K, V, O, LSE, scale, counts):  # type: ignore[no-untyped-def]
-        room = cuda.shared.array(WORDS, float32)
-        q, k, v, s, o = room[Q0:K0], room[K0:V0], room[V0:S0], room[S0:O0], room[O0:M0]
-        m, l, alpha = room[M0:L0], room[L0:A0], room[A0:END]
-        n = cuda.local.array(SLOTS, int64)
-        for slot in range(SLOTS):
-            n[slot] = 0
-        t, head = cuda.threadIdx.x, cuda.blockIdx.y
-        i0 = cuda.blockIdx.x * Br
+    def kernel(Q, K, V, O, LSE, scale, counts):  # type: ignore[no-untyped-def]
+        q, k, v, s, o, m, l, alpha = parts(cuda.shared.array)
+        n = counters(cuda.local.array)
+        t, head, i0 = cuda.threadIdx.x, cuda.blockIdx.y, cuda.blockIdx.x * Br
         rows = min(Br, Q.shape[1] - i0)
         ahead = K.shape[1] - Q.shape[1]  # causal is aligned bottom-right
-        end = K.shape[1]
-        if causal:
-            end = min(end, i0 + rows + ahead)
+        end = end_of_keys(i0 + rows, ahead, K.shape[1])
         load_tile(Q, head, i0, rows, q, t, n, Q_LOADS)
         zero_tile(o, rows, t)
         for r in range(t, rows, T):
@@ -74,18 +75,19 @@ def make_flash2(tiling: Tiling) -> Callable[..., None]:
         for e in range(t, rows * d, T):
             r, x = e // d, e % d
             total = l[r]
-            if total == float32(0.0):
-                total = float32(1.0)
+            if total == np.float32(0.0):
+                total = np.float32(1.0)
             O[head, i0 + r, x] = o[r * DP + x] / total
             n[O_STORES] += 1
         for r in range(t, rows, T):
             lse = HIDDEN
-            if l[r] > float32(0.0):
+            if l[r] > np.float32(0.0):
                 lse = m[r] + math.log(l[r])
             LSE[head, i0 + r] = lse
             n[LSE_STORES] += 1
-        if counting:
-            for slot in range(SLOTS):
-                cuda.atomic.add(counts, slot, n[slot])
+        tell(n, counts, cuda.atomic.add)
 
-    return flash2
+    return kernel
+
+
+KERNEL = Kernel("flash2", lambda: (flash2,), timed=True, place=3)

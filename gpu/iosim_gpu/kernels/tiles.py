@@ -7,23 +7,26 @@ they name ``cuda``, which the simulator's threads could find exchanged under the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+from typing import Any
 
-from iosim_gpu.cuda import cuda, float32
+import numpy as np
+
 from iosim_gpu.tiling import Tiling
 
-Device = Callable[..., None]
+Device = Callable[..., Any]
 
-LOWEST = float32(-3.4028234663852886e38)
+LOWEST = np.float32(-3.4028234663852886e38)
 """Where a running maximum begins on chip: the lowest finite number, since -inf - (-inf) is not a number."""
 
-HIDDEN = float32(-math.inf)
+HIDDEN = np.float32(-np.inf)
 """The score of a pair that may not attend; in global memory, m and the log-sum-exp of a query that attends to nothing."""
 
 
 def device(function: Device) -> Device:
     """``function`` as part of the kernels that call it: Numba puts its body in the place of the call, so that constants reach it."""
+    from iosim_gpu.cuda import cuda
+
     made: Device = cuda.jit(function, device=True, inline="always")
     return made
 
@@ -61,7 +64,7 @@ def zeroing(tiling: Tiling) -> Device:
     @device
     def zero_tile(x, rows, t):  # type: ignore[no-untyped-def]
         for e in range(t, rows * d, T):
-            x[e // d * DP + e % d] = float32(0.0)
+            x[e // d * DP + e % d] = np.float32(0.0)
 
     return zero_tile
 
@@ -74,7 +77,7 @@ def scoring(tiling: Tiling) -> Device:
     def score_tile(q, k, s, rows, cols, scale, reach, t):  # type: ignore[no-untyped-def]
         for e in range(t, rows * cols, T):
             r, c = e // cols, e % cols
-            acc = float32(0.0)
+            acc = np.float32(0.0)
             for x in range(d):
                 acc += q[r * DP + x] * k[c * DP + x]
             acc *= scale
@@ -83,3 +86,27 @@ def scoring(tiling: Tiling) -> Device:
             s[r * CP + c] = acc
 
     return score_tile
+
+
+def clipping(tiling: Tiling) -> tuple[Device, Device]:
+    """``end_of_keys`` of the queries before ``last``; ``first_query``, where the first query tile begins that meets a key from j0 on.
+
+    Without the causal rule these are all keys, and 0. ``ahead``: how many more keys there are than queries.
+    """
+    Br, causal = tiling.rows, tiling.causal
+
+    @device
+    def end_of_keys(last, ahead, keys):  # type: ignore[no-untyped-def]
+        end = keys
+        if causal:
+            end = min(end, last + ahead)
+        return end
+
+    @device
+    def first_query(j0, ahead):  # type: ignore[no-untyped-def]
+        first = 0
+        if causal:
+            first = max(0, j0 - ahead) // Br * Br
+        return first
+
+    return end_of_keys, first_query

@@ -1,18 +1,26 @@
 """One visit in the first paper's loop order: a query tile's O, l and m come from global memory and go back there.
 
-Device functions in the manner of :mod:`iosim_gpu.kernels.tiles`, which ``flash`` and ``block_sparse`` share, and with them the slots of
-their counters.
+Device functions in the manner of :mod:`iosim_gpu.kernels.tiles`, which ``flash`` and ``block_sparse`` share, and with them their arrays,
+the slots of their counters and their tiles on chip.
 """
 
 from __future__ import annotations
 
 import math
 
-from iosim_gpu.cuda import float32
+import numpy as np
+
 from iosim_gpu.kernels.tiles import HIDDEN, LOWEST, Device, device
 from iosim_gpu.tiling import Tiling
 
+ARRAYS = "Q K V O l m"
+SLOTS = "Q.loads K.loads V.loads O.loads O.stores l.loads l.stores m.loads m.stores"
 Q_LOADS, K_LOADS, V_LOADS, O_LOADS, O_STORES, L_LOADS, L_STORES, M_LOADS, M_STORES = range(9)
+
+
+def room(t: Tiling) -> tuple[int, ...]:
+    """Words of Q_i, K_j, V_j, S_ij, a and b."""
+    return (t.rows * t.dp, t.cols * t.dp, t.cols * t.dp, t.rows * t.cp, t.rows, t.rows)
 
 
 def starting(tiling: Tiling) -> Device:
@@ -22,10 +30,10 @@ def starting(tiling: Tiling) -> Device:
     @device
     def start_rows(O, l, m, head, i0, rows, t, n):  # type: ignore[no-untyped-def]
         for e in range(t, rows * d, T):
-            O[head, i0 + e // d, e % d] = float32(0.0)
+            O[head, i0 + e // d, e % d] = np.float32(0.0)
             n[O_STORES] += 1
         for r in range(t, rows, T):
-            l[head, i0 + r] = float32(0.0)
+            l[head, i0 + r] = np.float32(0.0)
             m[head, i0 + r] = HIDDEN
             n[L_STORES] += 1
             n[M_STORES] += 1
@@ -46,7 +54,7 @@ def updating(tiling: Tiling) -> Device:
             m_t = LOWEST
             for c in range(cols):
                 m_t = max(m_t, s[r * CP + c])
-            l_t = float32(0.0)
+            l_t = np.float32(0.0)
             for c in range(cols):
                 p = math.exp(s[r * CP + c] - m_t)
                 s[r * CP + c] = p
@@ -57,8 +65,8 @@ def updating(tiling: Tiling) -> Device:
             new = math.exp(m_t - m_new)
             l_new = old + new * l_t
             total = l_new
-            if l_new == float32(0.0):  # this query has met no key
-                total = float32(1.0)
+            if l_new == np.float32(0.0):  # this query has met no key
+                total = np.float32(1.0)
                 m_new = HIDDEN
             a[r] = old / total
             b[r] = new / total
@@ -80,7 +88,7 @@ def weighing(tiling: Tiling) -> Device:
     def weigh_values(s, v, a, b, O, head, i0, rows, cols, t, n):  # type: ignore[no-untyped-def]
         for e in range(t, rows * d, T):
             r, x = e // d, e % d
-            acc = float32(0.0)
+            acc = np.float32(0.0)
             for c in range(cols):
                 acc += s[r * CP + c] * v[c * DP + x]
             O[head, i0 + r, x] = a[r] * O[head, i0 + r, x] + b[r] * acc

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from iosim_gpu.calls import Call, calls, prepared, total
 from iosim_gpu.case import Case
+from iosim_gpu.declaration import Step
 from iosim_gpu.meters import simulator
 from iosim_gpu.moved import Measured
-from iosim_gpu.steps import Step
 
 Runner = Callable[[Call], object]
 """Runs one launch: when it returns, the call's arrays and counts hold what the kernel wrote."""

@@ -19,11 +19,11 @@ from iosim_gpu import optin
 from iosim_gpu.calls import Call
 from iosim_gpu.case import Case
 from iosim_gpu.checks import check
+from iosim_gpu.declaration import Step
 from iosim_gpu.environment import needs, part, simulated
 from iosim_gpu.fitting import STATIC_LIMIT
 from iosim_gpu.meters import counters
 from iosim_gpu.moved import Measured
-from iosim_gpu.steps import Step
 from iosim_gpu.tiling import Tiling
 
 OPTIONS: Mapping[str, Any] = {"lto": False}

@@ -9,10 +9,10 @@ from iosim_gpu.calls import Call, calls, prepared, total
 from iosim_gpu.case import Case
 from iosim_gpu.checks import check
 from iosim_gpu.compiling import to_ptx
+from iosim_gpu.declaration import Step
 from iosim_gpu.meters.counters import Runner
 from iosim_gpu.moved import Measured, Moved
 from iosim_gpu.ptx import Access, Run, emulate
-from iosim_gpu.steps import Step
 
 
 def measure(case: Case, steps: Sequence[Step] | None = None, arch: str = "sm_90") -> Measured:

@@ -26,7 +26,6 @@ from iosim_gpu.calls import prepared
 from iosim_gpu.case import Case
 from iosim_gpu.environment import REMEDIES
 from iosim_gpu.moved import Measured
-from iosim_gpu.steps import steps_of
 
 WORD = 4
 REQUESTED = "smsp__sass_data_bytes_mem_global_op_{}.sum"
@@ -158,7 +157,7 @@ def _compulsory(case: Case) -> dict[str, str]:
 def launches(text: str, case: Case) -> list[Launch]:
     """The launches in what ncu printed, one for each step of ``case``; raises :class:`iosim.core.errors.BadInput` for anything else."""
     found = parsed(text)
-    steps = [step.name for step in steps_of(case)]
+    steps = [step.name for step in case.steps]
     if len(found) != len(steps):
         raise BadInput(f"ncu saw {len(found)} launches, and {case.kernel} is made of {len(steps)}: {', '.join(steps)}")
     return found

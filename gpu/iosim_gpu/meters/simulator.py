@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from iosim_gpu.calls import Call, calls, prepared, total
 from iosim_gpu.case import Case
 from iosim_gpu.checks import check
+from iosim_gpu.declaration import Step
 from iosim_gpu.meters.internals import INDEXED, exchanged, simulator
 from iosim_gpu.moved import Measured, Moved
-from iosim_gpu.steps import Step
 
 Array = NDArray[Any]
 WHOLE = (int, np.integer)

@@ -17,7 +17,6 @@ from iosim.core.errors import BadInput
 from iosim_gpu import children, environment
 from iosim_gpu.case import Case
 from iosim_gpu.check import compare
-from iosim_gpu.steps import steps_of
 from iosim_gpu.wire import Job
 from iosim_gpu.worker import DEFAULT
 
@@ -33,8 +32,8 @@ def command(**given: Unpack[GpuGiven]) -> None:
 
     A list of cases is measured: every kernel, ragged, masked, with more queries than keys and with fewer; --causal and --seed apply to
     all of it. Any other option that describes a problem, or its tiles, replaces the list by one case a kernel, with the sizes given,
-    and N = 37, d = 16, tiles 8x12, 24 threads and a butterfly mask for those that are not. flash2-backward is measured for both values
-    of --dq-pass unless one is given.
+    and N = 37, d = 16, tiles 8x12, 24 threads and a butterfly mask for those that are not. A kernel with variants is measured in each of
+    them, unless one is given.
 
     The simulator is Python, for N in the hundreds: its time grows with N², and N = 500 takes from seconds to minutes. For more, try
     --meter emulator. With greenlet, pip install "iosim[races]", the simulator takes half the time.
@@ -49,7 +48,7 @@ def command(**given: Unpack[GpuGiven]) -> None:
         raise BadInput("--arrays is for the tables; --json and --csv have the rows of every array anyway, so leave it out")
     cases, meters = cases_of(given), given.get("meters") or DEFAULT
     for case in cases:
-        for step in steps_of(case):
+        for step in case.steps:
             check_room(step, case.tiling)
     checked = [Checked(case, model_differs(case), {meter: [] for meter in meters}) for case in cases]
     by_case = {one.case: one for one in checked}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Unpack
 
 import click
 
 from iosim.cli.files import whole_file
-from iosim.cli.gpu_cases import check_room
+from iosim.cli.gpu_cases import check_room, options_of
 from iosim.cli.gpu_options import GpuGiven, takes
 from iosim.cli.options import Command
 from iosim.cli.output import Answer, Record, deliver, width
@@ -19,44 +19,36 @@ from iosim.core.errors import BadInput
 from iosim.core.tables import Cell, table
 from iosim_gpu import defaults, environment
 from iosim_gpu.calls import Call, calls, prepared
-from iosim_gpu.case import KERNELS
+from iosim_gpu.catalogue import KERNELS, OPTIONS
+from iosim_gpu.catalogue import kernel as declared
 from iosim_gpu.checks import check_tiling
 from iosim_gpu.compiling import Usage, to_ptx, usage
 from iosim_gpu.fitting import STATIC_LIMIT
-from iosim_gpu.steps import Step
 
 HEAD = ["launch", "registers", "spilled", "stack", "local", "shared", "float64", "PTX lines"]
-VARIANTS = {"shared": "added to in the pass that makes dK and dV", "own": "made in a pass of its own"}
 
 
 def _kernel(context: click.Context, argument: click.Parameter, text: str | None) -> str:
     if text is None:
         raise BadInput(f"compile needs a kernel: {', '.join(KERNELS)}")
-    if text not in KERNELS:
-        raise BadInput(f"no CUDA kernel is called {text!r}; there are {', '.join(KERNELS)}")
-    return text
+    return declared(text).name
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """One launch, compiled; ``dq_pass`` says in which variant of its kernel: one of them, "both", or None where there is only one."""
+    """One launch, compiled, and the variants of its kernel in which it is launched."""
 
     call: Call
-    dq_pass: str | None
+    variants: Sequence[Mapping[str, str]]
     ptx: str
     usage: Usage
-
-    @property
-    def name(self) -> str:
-        """The kernel's own name; two steps of one name are made by different factories."""
-        return self.call.step.factory.partition(":")[2].removeprefix("make_").replace("_", "-")
 
     def record(self) -> Record:
         """The launch as JSON has it."""
         tiling, usage = self.call.tiling, self.usage
         return {
-            "step": self.name,
-            "dq_pass": self.dq_pass,
+            "step": self.call.step.name,
+            **{name: self._value(name) for name in OPTIONS},
             "block_rows": tiling.rows,
             "block_cols": tiling.cols,
             "d": tiling.d,
@@ -72,23 +64,28 @@ class Built:
             "ptx_lines": self.ptx.count("\n"),
         }
 
+    def _value(self, option: str) -> str | None:
+        """The value of an option with which it is launched, "both" for more than one; None where its kernel has no such option."""
+        values = {one[option] for one in self.variants if option in one}
+        return "both" if len(values) > 1 else next(iter(values), None)
+
     def line(self, indent: int = 0) -> list[Cell]:
         """The launch as a line of the table."""
         usage = self.usage
         spilled, double = usage.spill_stores + usage.spill_loads, "yes" if usage.double else "no"
         memory = [spilled, usage.stack_bytes, usage.local_bytes, usage.shared_bytes]
-        return [f"{' ' * indent}{self.name}", usage.registers, *memory, double, self.ptx.count("\n")]
+        return [f"{' ' * indent}{self.call.step.name}", usage.registers, *memory, double, self.ptx.count("\n")]
 
 
 @click.command("compile", cls=Command)
 @click.argument("kernel", metavar="KERNEL", required=False, callback=_kernel)
-@takes("arch", "own_d", "tiles", "threads", "causal", "dq_pass", "ptx", "json", "csv")
+@takes("arch", "own_d", "tiles", "threads", "causal", *OPTIONS, "ptx", "json", "csv")
 def command(kernel: str, **given: Unpack[GpuGiven]) -> None:
     """Compile a CUDA KERNEL to PTX and machine code, without a GPU, a driver or nvcc: one line for each launch it is made of.
 
-    Registers and spills are of a thread, as the assembler reports them; shared memory is of a block of threads. Tiles are 32x32, or
-    32x16 for flash2-backward, d = 64 and a block has 128 threads, where not given; flash2-backward is compiled for both values of
-    --dq-pass unless one is given.
+    Registers and spills are of a thread, as the assembler reports them; shared memory is of a thread block. Where they are not given, tiles
+    are the kernel's own, which leave room in 48 KB, d = 64, and a block has 128 threads. A kernel with variants is compiled in each of
+    them, unless one is given.
 
     \b
     iosim gpu compile flash2
@@ -98,7 +95,7 @@ def command(kernel: str, **given: Unpack[GpuGiven]) -> None:
     environment.needs("compile")
     environment.needs("assemble")
     launches = launches_of(kernel, given)
-    made = [built(call, dq_pass, given["arch"]) for call, dq_pass in steps(launches, len(launches), "compiling")]
+    made = [built(call, variants, given["arch"]) for call, variants in steps(launches, len(launches), "compiling")]
     path = given.get("ptx")
     if path is not None:
         with whole_file(path) as file:
@@ -108,32 +105,24 @@ def command(kernel: str, **given: Unpack[GpuGiven]) -> None:
     deliver(given, Answer(text_of(kernel, given["arch"], made), document, rows))
 
 
-def launches_of(kernel: str, given: GpuGiven) -> list[tuple[Call, str | None]]:
-    """The launches of every variant of ``kernel`` that is asked for, each step once, and in which variants it is."""
-    tiles, dq_pass = given.get("tiles"), given.get("dq_pass")
-    if dq_pass and not kernel.endswith("-backward"):
-        raise BadInput(f"{kernel} has no --dq-pass in CUDA")
+def launches_of(kernel: str, given: GpuGiven) -> list[tuple[Call, list[Mapping[str, str]]]]:
+    """The launches of every variant of ``kernel`` that is asked for, each step once, with the variants it is part of."""
+    asked, tiles = options_of(kernel, given), given.get("tiles")
     rows, cols = (0, 0) if tiles is None else (tiles.rows, tiles.cols)
     sizes = given.get("own_d") or defaults.D, given.get("threads") or defaults.THREADS
-    cases = [case for case in defaults.compiled(kernel, rows, cols, *sizes, causal=given["causal"]) if dq_pass in (None, case.dq_pass)]
-    found = [(call, case.dq_pass) for case in cases for call in calls(case, prepared(case))]
-    passes: dict[Step, set[str]] = {}
-    for call, one in found:
-        passes.setdefault(call.step, set()).add(one)
-    backward = kernel.endswith("-backward")
-    return [(call, _told(passes[call.step]) if backward else None) for call in {call.step: call for call, _ in found}.values()]
+    cases = [
+        case for case in defaults.compiled(kernel, rows, cols, *sizes, causal=given["causal"]) if asked.items() <= case.options.items()
+    ]
+    found = {call.step: call for case in cases for call in calls(case, prepared(case))}
+    return [(call, [case.options for case in cases if step in case.steps]) for step, call in found.items()]
 
 
-def _told(passes: Collection[str]) -> str:
-    return "both" if len(passes) > 1 else next(iter(passes))
-
-
-def built(call: Call, dq_pass: str | None, arch: str) -> Built:
-    """Compile a launch; raises :class:`BadInput` for tiles that a block of threads has no room for, with those that would fit."""
+def built(call: Call, variants: Sequence[Mapping[str, str]], arch: str) -> Built:
+    """Compile a launch; raises :class:`BadInput` for tiles that a thread block has no room for, with those that would fit."""
     check_room(call.step, call.tiling)
     check_tiling(call.step, call.tiling)
     ptx = to_ptx(call, arch)
-    return Built(call, dq_pass, ptx, usage(ptx, arch))
+    return Built(call, variants, ptx, usage(ptx, arch))
 
 
 def text_of(kernel: str, arch: str, made: Sequence[Built]) -> str:
@@ -148,15 +137,15 @@ def text_of(kernel: str, arch: str, made: Sequence[Built]) -> str:
     return "\n".join([title, "", *grouped(made), "", wrapped(note, width())])
 
 
-def grouped(made: Sequence[Built]) -> list[str]:
-    """The table's lines, those of each variant under its name; what is launched in both stands in both."""
-    groups: dict[str, list[Built]] = {name: [one for one in made if one.dq_pass in (name, "both")] for name in defaults.DQ_PASSES}
-    listed = [(name, one) for name, ones in groups.items() for one in ones] or [("", one) for one in made]
-    lines = table(HEAD, [one.line(indent=2 * bool(name)) for name, one in listed]).split("\n")
-    shown, group = lines[:2], ""
-    for (name, _), line in zip(listed, lines[2:], strict=True):
-        if name != group:
-            group = name
-            shown.append(f"dQ {name}: {VARIANTS[name]}")
-        shown.append(line)
-    return shown
+def grouped(made: Sequence[Built]) -> Iterator[str]:
+    """The table's lines, those of each variant under its name; what is launched in several stands in each of them."""
+    variants = dict.fromkeys(tuple(variant.items()) for one in made for variant in one.variants)
+    listed = [(variant, one) for variant in variants for one in made if dict(variant) in one.variants]
+    head, rule, *lines = table(HEAD, [one.line(indent=2 * bool(variant)) for variant, one in listed]).split("\n")
+    yield from (head, rule)
+    group: tuple[tuple[str, str], ...] = ()
+    for (variant, _), line in zip(listed, lines, strict=True):
+        if variant != group:
+            yield ", ".join(f"{name}={value}" for name, value in variant)
+            group = variant
+        yield line

@@ -23,6 +23,15 @@ def kernel_text(
     The address of array `A` is in `%A`, the scalar `n` in `%n`. There are `registers` of each kind: `%p0` (predicates), `%rs0`
     (16 bits), `%r0` (32), `%rd0` (64), `%f0`, `%fd0` and so on. `shared` names shared memory by its bytes, 0 for the open size;
     `depot` names `local_bytes` of local memory.
+
+    >>> import numpy as np
+    >>> from iosim_gpu.ptx import emulate
+    >>> body = "mov.u32 %r0, %tid.x; mul.wide.s32 %rd0, %r0, 4; add.s64 %rd1, %A, %rd0; st.global.u32 [%rd1], %r0;"
+    >>> text = kernel_text(body, arrays=["A"])
+    >>> a = np.zeros(3, np.int32)
+    >>> run = emulate(text, grid=(1, 1), threads=3, args=[("A", a)])
+    >>> a.tolist(), run.arrays["A"].stores
+    ([0, 1, 2], 3)
     """
     scalars = scalars or {}
     kinds = ["u64"] * (_PARAMETERS_OF_A_VECTOR * len(arrays)) + list(scalars.values())
