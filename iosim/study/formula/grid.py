@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from iosim import predict
+from iosim.attention.catalogue import kernel
 from iosim.attention.plan import BlockChoice, Given, Plan, make_plan
 from iosim.core.counts import Counts
 from iosim.core.errors import BadInput
