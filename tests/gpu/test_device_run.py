@@ -265,18 +265,8 @@ def test_tests_that_are_not_there_are_told(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def pytest_without_a_gpu(**variables: str) -> tuple[int, str]:
     """Some of the tests that need a GPU, in a process that sees none."""
-    asked = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "-n",
-        "0",
-        "-m",
-        "needs_device",
-        str(Path(__file__).with_name("test_on_device.py")),
-    ]
+    place = str(Path(__file__).with_name("test_on_device.py"))
+    asked = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "0", "-m", "needs_device", place]
     environment = {name: value for name, value in os.environ.items() if name != "IOSIM_REQUIRE_GPU"}
     hidden = {**environment, "CUDA_VISIBLE_DEVICES": "", **variables}
     done = subprocess.run([*asked, "-k", "grid"], capture_output=True, text=True, check=False, env=hidden)
