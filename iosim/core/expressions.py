@@ -19,7 +19,7 @@ def evaluate(expression: str, sizes: Mapping[str, Any]) -> Any:
     """
     try:
         return _value(ast.parse(expression.strip(), mode="eval").body, sizes)
-    except (SyntaxError, KeyError, TypeError):
+    except (SyntaxError, KeyError, TypeError, AttributeError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
         known = ", ".join(sizes)
         raise BadInput(f"{expression!r} is no size; use {known}, whole numbers, + - * and ceil(a / b)") from None
 
@@ -28,7 +28,7 @@ def _value(node: ast.expr, sizes: Mapping[str, Any]) -> Any:
     match node:
         case ast.Name(id=name):
             return sizes[name]
-        case ast.Constant(value=int(number)):
+        case ast.Constant(value=number) if type(number) is int:
             return number
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             return _value(left, sizes) + _value(right, sizes)

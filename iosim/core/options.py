@@ -10,6 +10,7 @@ from iosim.core.errors import BadInput
 from iosim.core.units import whole
 
 Value = str | bool | int
+METHODS = {*dir(Mapping), "but"}  # of Options, whose attributes the values of options are
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class Option:
 
     Args:
         name: the keyword of the listing; the command line spells it with dashes.
-        default: its value where nothing is given. The type of the default is the type of the option.
+        default: its value where nothing is given. The type of the default is the type of the option: a text, a flag, or a number from 1 on.
         help: one line for the command line and the pages.
         choices: the values of a text option, or those of a number that tests try; a number takes any whole number from 1 on.
         over_m: how a comparison over M treats it where it is open: the default, each value as a rival of its own, or the best value.
@@ -31,14 +32,17 @@ class Option:
     over_m: Literal["default", "each", "best"] = "default"
 
     def __post_init__(self) -> None:
-        if not self.name.isidentifier() or not isinstance(self.default, str | bool | int):
-            raise BadInput(
-                f"an option needs a Python name and a default that is a text, a flag or a number, not {self.name!r}: {self.default!r}"
-            )
-        if isinstance(self.default, bool):
-            object.__setattr__(self, "choices", (self.default, not self.default))
-        elif isinstance(self.default, str) and self.default not in self.choices:
-            raise BadInput(f"option {self.name} has the default {self.default!r}, which is not among its choices {self.choices}")
+        name, default, kind = self.name, self.default, type(self.default)
+        if not isinstance(name, str) or not name.isidentifier() or name.startswith("_") or name in METHODS:
+            raise BadInput(f"an option needs a name that a parameter can have, without _ in front, not {name!r}")
+        if kind not in (str, bool, int) or (kind is int and default < 1):  # type: ignore[operator]
+            raise BadInput(f"the default of option {name} must be a text, a flag or a number >= 1, not {default!r}")
+        choices = (default, not default) if kind is bool else tuple(self.choices)
+        if any(type(choice) is not kind for choice in choices) or (kind is str and default not in choices):
+            raise BadInput(f"option {name} has the choices {choices}; give it choices like its default {default!r}, and that one")
+        if not isinstance(self.help, str):
+            raise BadInput(f"option {name} needs a line of help, not {self.help!r}")
+        object.__setattr__(self, "choices", choices)
 
     def checked(self, value: object) -> Value:
         """``value``, if the option takes it; raises :class:`BadInput` otherwise."""
