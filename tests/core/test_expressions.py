@@ -30,10 +30,9 @@ def test_a_size_is_what_python_makes_of_it(text: str) -> None:
 
 
 ODD = (
-    "", " ",
-    "nn", "N", "n / 2", "n // 2", "n ** 2", "n % 2", "-n", "n.real", "n[0]", "n n", "n +", "1.5", "1e3", "True", "None", "'n'",
-    "n and d", "n if d else nk", "ceil(n)", "ceil(n / 0)", "ceil(n / (d - d))", "ceil(n, d)", "ceil(n // d)", "floor(n / d)", "max(n, d)", "lambda: n",
-    "(n := 3)", "__import__('os')", "n; d", "n\nd", "n # rows\n+", "\0", "१ * n", "²",
+    "", " ", "nn", "N", "n / 2", "n // 2", "n ** 2", "n % 2", "-n", "n.real", "n[0]", "n n", "n +", "1.5", "1e3", "True", "None", "'n'",
+    "n and d", "n if d else nk", "ceil(n)", "ceil(n / 0)", "ceil(n / (d - d))", "ceil(n, d)", "ceil(n // d)", "floor(n / d)", "max(n, d)",
+    "lambda: n", "(n := 3)", "__import__('os')", "n; d", "n\nd", "n # rows\n+", "\0", "१ * n", "²",
     "n" * 10**6, "n" + "+n" * 10**4, "(" * 500 + "n" + ")" * 500,
 )  # fmt: skip
 
