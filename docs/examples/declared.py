@@ -12,7 +12,7 @@ from iosim.memory import exp, maximum
     iosim.keeps(iosim.Array("kept", rows="n", cols="nk", type="scores", when=lambda problem, options: options.second == "load")),
     options=(iosim.Option("second", "compute", "the second pass makes S again (compute), or loads it (load)", ("compute", "load")),),
 )
-def two_pass(m, Q, K, V, O, kept, *, Br, Bc, scale, second="compute"):
+def two_ways(m, Q, K, V, O, kept, *, Br, Bc, scale, second="compute"):
     for i in m.tiles(Q.shape[0], Br):
         q, o = m.load(Q[i]), m.full(0.0, i.size, V.shape[1], name="O_i")
         l, top = m.full(0.0, i.size, 1, name="l_i"), m.full(-np.inf, i.size, 1, name="m_i")
@@ -32,5 +32,5 @@ def two_pass(m, Q, K, V, O, kept, *, Br, Bc, scale, second="compute"):
 if __name__ == "__main__":
     problem = iosim.Attention(n=1024, d=64)
     for second in ("compute", "load"):
-        made = iosim.simulate(two_pass, problem, sram=49152, blocks=(64, 64), second=second)
+        made = iosim.simulate(two_ways, problem, sram=49152, blocks=(64, 64), second=second)
         print(f"{second}: {made.total:,} words, {made.peak_hbm:,} of HBM, {made.agreed}")
