@@ -7,13 +7,13 @@ from typing import NoReturn
 
 import numpy as np
 
+from iosim.core import opaque
 from iosim.core.errors import BadInput, DeadValue
 from iosim.core.events import Box
+from iosim.core.opaque import Shape, broadcast, number
 from iosim.core.storage import Array, rounded
-from iosim.machine import opaque
 from iosim.machine.hbm import Hbm
 from iosim.machine.ledger import Ledger
-from iosim.machine.opaque import Shape, broadcast, number
 
 SPENT = -1
 vector_product = np.errstate(invalid="ignore")(np.dot)  # some BLAS kernels raise the flag from padding that they read beside a vector

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from iosim.core.errors import BadInput
+from iosim.core.opaque import expect, number
 from iosim.core.storage import Array
 from iosim.machine.blocks import OnChip, Operand, Value, elementwise
-from iosim.machine.opaque import expect, number
 
 
 def exponential(x: OnChip, fn: Callable[..., Array]) -> Value:

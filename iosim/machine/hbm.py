@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from iosim.core import opaque
 from iosim.core.errors import BadInput, NotWritten
 from iosim.core.events import Box, Kind
 from iosim.core.masks.runs import joined
 from iosim.core.storage import Array, rounded
-from iosim.machine import opaque
 from iosim.machine.ledger import Ledger
 from iosim.machine.tiles import Slot, Tile, rows_of
 
@@ -115,8 +115,11 @@ class Region(opaque.Region):
                 part._check()
             if part.machine is not self.machine:
                 self.machine.foreign(part, Tile)
-            if part.axis != self.array.shape[axis]:
-                raise self._misfit(axis, part)
+            if part.axis != (length := self.array.shape[axis]):
+                raise BadInput(
+                    f"{self.array!r}: axis {axis} has {length} rows but the tile comes from a loop over {part.axis}; loop over "
+                    f"m.tiles({length}, ...), and inside a tile i of that over i.tiles({part.height})"
+                )
             return part.start, part.start + part.size
         if isinstance(part, Slot):
             part.tile._check()
@@ -129,10 +132,3 @@ class Region(opaque.Region):
                 )
             return part.start, part.start + part.rows
         return super()._span(axis, part)
-
-    def _misfit(self, axis: int, part: Tile) -> BadInput:
-        length = self.array.shape[axis]
-        return BadInput(
-            f"{self.array!r}: axis {axis} has {length} rows but the tile comes from a loop over {part.axis}; loop over "
-            f"m.tiles({length}, ...), and inside a tile i of that over i.tiles({part.height})"
-        )

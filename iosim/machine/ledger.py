@@ -16,8 +16,8 @@ from iosim.core.errors import BadInput, KindMismatch, LoopMisuse, RegisterOverfl
 from iosim.core.events import Box, Event, Kind, Observer
 from iosim.core.masks.runs import Runs, whole_axis
 from iosim.core.masks.visits import Visit, every_tile, one_of_each_kind
+from iosim.core.opaque import OnChip, Opaque, Shape, expect
 from iosim.core.units import Capacity, Unit, capacity, whole
-from iosim.machine.opaque import OnChip, Opaque, Shape
 
 MOST_TOLD = 8  # residents that an overflow names; a listing that fails on purpose may have ten thousand
 
@@ -34,14 +34,10 @@ class Scope:
     """
 
     __slots__ = ("deeds", "mark", "open", "parent", "times", "used")
-    parent: Scope | None
-    times: int
-    used: int
-    mark: int
-    deeds: list[Deed]
 
-    def __init__(self) -> None:
-        self.parent, self.times, self.used, self.mark, self.open, self.deeds = None, 1, 0, 0, True, []
+    def __init__(self, parent: Scope | None = None, times: int = 1, used: int = 0, mark: int = 0) -> None:
+        self.parent, self.times, self.used, self.mark, self.open = parent, times, used, mark, True
+        self.deeds: list[Deed] = []
 
     @property
     def kind(self) -> Path:
@@ -131,9 +127,7 @@ class Ledger:
 
     def foreign(self, thing: object, kind: type[Opaque]) -> NoReturn:
         """Raise :class:`BadInput`: ``thing`` is of another machine, or no ``kind`` at all."""
-        if isinstance(thing, kind):
-            raise BadInput(f"{thing!r} belongs to another machine; two machines never meet")
-        raise BadInput(f"{type(thing).__name__} is not {kind.wanted}")
+        raise BadInput(f"{expect(kind, thing)!r} belongs to another machine; two machines never meet")
 
     def refuse(self, block: OnChip, cost: int) -> NoReturn:
         """Raise :class:`SramOverflow`: what ``block`` costs is more than is free."""

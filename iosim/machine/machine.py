@@ -12,11 +12,11 @@ from iosim.core.counts import Counts, Flops, Traffic
 from iosim.core.errors import BadInput, LoopMisuse
 from iosim.core.masks.grid import Rule, allowed
 from iosim.core.masks.runs import Runs
+from iosim.core.opaque import Shape, number
 from iosim.core.storage import poison, stored
 from iosim.machine.blocks import Block, OnChip, Value
 from iosim.machine.hbm import Hbm, Region
 from iosim.machine.ledger import Ledger
-from iosim.machine.opaque import Shape, number
 from iosim.machine.tiles import Tile, Tiles, independent
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from iosim.core import opaque
 from iosim.core.errors import BadInput, LoopMisuse
 from iosim.core.expressions import ceiling
 from iosim.core.masks.runs import FULL, Int, Runs, joined, whole_axis
 from iosim.core.masks.visits import Visit
-from iosim.machine import opaque
 from iosim.machine.ledger import Ledger, Path, Scope
 
 
@@ -22,12 +22,12 @@ class Tile(Scope, opaque.Tile):
     it, too, has its ``start`` and its ``axis``, the rows that a whole loop cuts, from the array.
     """
 
-    __slots__ = ("axis", "code", "first", "full", "group", "last", "loop", "machine", "size", "start")
+    __slots__ = ("axis", "code", "first", "full", "group", "height", "last", "loop", "machine", "size", "start")
 
     def __init__(self, loop: Tiles, visit: Visit) -> None:
         start, self.size, self.code, self.times, self.group = visit
         self.full, self.first, self.last = opaque.MEANING[self.code]
-        self.start, self.axis, self.loop = loop.start + start, loop.axis, loop
+        self.start, self.axis, self.height, self.loop = loop.start + start, loop.axis, loop.height, loop
         self.machine = m = loop.machine
         self.parent, self.used, self.mark, self.open, self.deeds = loop.home, m.used, len(m.residents), False, []
 
@@ -44,11 +44,6 @@ class Tile(Scope, opaque.Tile):
         return Slot(self, self.machine.size("the rows of a slot", rows))
 
     @property
-    def height(self) -> int:
-        """The rows of the tiles of its loop, but for a short last one."""
-        return self.loop.height
-
-    @property
     def kind(self) -> Path:
         """Its loops from the outermost in, each with the size and code of its tile: tiles that agree in it must do the same."""
         return (*self.loop.home.kind, (self.loop.place, self.size, self.code))
@@ -57,7 +52,7 @@ class Tile(Scope, opaque.Tile):
     def members(self) -> Sequence[int] | Int:
         """The indices of all the tiles that this one stands for; read by masks, not by listings."""
         self._of_axis()
-        index = self.start // self.loop.height
+        index = self.start // self.height
         return range(index, index + 1) if self.group is None else self.group.indices()
 
     def _check(self) -> None:
@@ -72,11 +67,6 @@ class Tile(Scope, opaque.Tile):
         self._check()
         if self.loop.outer is not None:
             raise BadInput(f"a mask knows the tiles of m.tiles({self.axis}, {self.height}), and no tile inside a tile; ask it of those")
-
-    def _around(self) -> tuple[Tile, ...]:
-        """The tiles that it is cut from, the outermost first, and itself."""
-        outer = self.loop.outer
-        return (self,) if outer is None else (*outer._around(), self)
 
     def _places(self, rows: Int) -> Int:
         """``rows`` of this tile, (start, stop) pairs, counted from where its loop begins, for all the tiles that it stands for."""
@@ -115,13 +105,15 @@ class Slot(opaque.Slot):
         return one if group is None else np.stack([group.first, group.stop], axis=1) * self.rows
 
 
-def rows_of(tiles: Iterable[Tile], depth: int = 0) -> Int:
-    """The rows of all the tiles that ``tiles`` stand for, as disjoint (start, stop) pairs from 0, where their loops at this depth begin."""
-    inside: dict[Tile, list[Tile]] = {}
-    for tile in tiles:
-        inside.setdefault(tile._around()[depth], []).append(tile)
-    parts = (outer._places(np.array([[0, outer.size]]) if outer in cut else rows_of(cut, depth + 1)) for outer, cut in inside.items())
-    return joined(np.concatenate([np.zeros((1, 2), np.int64), *parts]))
+def rows_of(tiles: Iterable[Tile]) -> Int:
+    """The rows of an axis that ``tiles`` stand for, as (start, stop) pairs in order; tiles that fill the one around them count as that."""
+    nothing = np.zeros((1, 2), np.int64)
+    rows, inside = [nothing], {tile: [np.array([[0, tile.size]])] for tile in tiles}
+    while inside:
+        tile = max(inside, key=lambda tile: len(tile.kind))
+        places, outer = tile._places(joined(np.concatenate(inside.pop(tile)))), tile.loop.outer
+        (rows if outer is None else inside.setdefault(outer, [nothing])).append(places)
+    return joined(np.concatenate(rows))
 
 
 class Tiles:

@@ -16,8 +16,8 @@ from iosim.core.counts import Counts, Flops, Traffic
 from iosim.core.errors import BadInput
 from iosim.core.masks.runs import FIRST, FULL, LAST, Runs
 from iosim.core.masks.visits import Visit
+from iosim.core.opaque import Shape
 from iosim.machine import Hbm, Machine, Tile
-from iosim.machine.opaque import Shape
 
 Only = dict[sympy.Symbol, sympy.Symbol]
 ONE = np.array([1])

@@ -23,11 +23,8 @@ Rule = Callable[[Int, Int], Bool]
 class Members(Protocol):
     """A tile of a loop, or the group of tiles that it stands for."""
 
+    height: int
     axis: int
-
-    @property
-    def height(self) -> int:
-        """The rows of a tile that is not the short last one."""
 
     @property
     def members(self) -> Sequence[int] | Int:

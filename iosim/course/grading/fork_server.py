@@ -177,7 +177,7 @@ def parent_of(pid: int) -> int:
 
 def import_own(folder: Path) -> dict[str, Any]:
     """The child's modules, loaded as if iosim were installed; afterwards neither they nor the package can be imported."""
-    for name in ("iosim", "iosim.core", "iosim.machine", "iosim.course", "iosim.course.grading"):
+    for name in ("iosim", "iosim.core", "iosim.course", "iosim.course.grading"):
         package = types.ModuleType(name)
         package.__path__ = [str(folder.parents[1].joinpath(*name.split(".")[1:]))]
         sys.modules[name] = package

@@ -225,9 +225,9 @@ class Replay:
         if maker["op"] != r.NEXT:
             raise self.refused(f"the stream names handle {handle} as a tile")
         loop = self.maker(maker["a"])
-        tile, tile.loop = Tile.__new__(Tile), Tiles.__new__(Tiles)
+        tile = Tile.__new__(Tile)
         tile.machine, tile.open, tile.start, tile.size = self.m, False, 0, maker["rows"]
-        tile.axis, tile.loop.height = self.axis_of(loop), loop["cols"]
+        tile.axis, tile.height = self.axis_of(loop), loop["cols"]
         return tile
 
     def axis_of(self, loop: dict[str, int]) -> int:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from iosim.core import opaque
 from iosim.core.errors import BadInput
+from iosim.core.opaque import Shape, Span, expect, number
 from iosim.course.grading import records as r
 from iosim.course.grading.standin_log import Log, label, whole
 from iosim.course.grading.standin_tiles import Rule, Runs, Slot, Tile, Tiles
 from iosim.course.grading.standin_values import Block, OnChip, Value
-from iosim.machine import opaque
-from iosim.machine.opaque import Shape, Span, expect, number
 
 Index = Tile | Slot | slice
 

@@ -8,9 +8,9 @@ from operator import index
 from types import FrameType
 
 from iosim.core.errors import BadInput
+from iosim.core.opaque import Shape
 from iosim.course.grading import records as r
 from iosim.course.grading.submission import FILE
-from iosim.machine.opaque import Shape
 
 Write = Callable[[bytes], object]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
+from iosim.core import opaque
 from iosim.core.errors import BadInput
 from iosim.course.grading import records as r
 from iosim.course.grading.standin_log import Log, whole
-from iosim.machine import opaque
 
 Row = Sequence[Sequence[int]]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn
 
+from iosim.core import opaque
 from iosim.core.errors import BadInput, DeadValue
+from iosim.core.opaque import Shape, broadcast, expect, number
 from iosim.course.grading import records as r
 from iosim.course.grading.standin_log import Log
-from iosim.machine import opaque
-from iosim.machine.opaque import Shape, broadcast, expect, number
 
 NEITHER = (0, 0)  # the shape that is claimed where operands do not fit
 
