@@ -57,6 +57,8 @@ def kernel(asked: Named) -> Kernel:
     from iosim.attention import own_kernels  # what few runs need
 
     made = own_kernels.of_file(asked) if isinstance(asked, str) else own_kernels.of_listing(asked)
+    if made.name in KERNELS and not ours(made):
+        raise BadInput(f"{made.name!r} is one of iosim's own kernels; call yours otherwise")
     SEEN[made.name] = made
     return made
 

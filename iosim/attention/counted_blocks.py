@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING
 
 from iosim.attention.arrays import launch
 from iosim.attention.declaration import Kernel
@@ -14,9 +13,6 @@ from iosim.core.options import Options
 from iosim.core.problem import Attention, Blocks
 from iosim.core.units import Capacity
 from iosim.machine import Machine
-
-if TYPE_CHECKING:
-    from iosim.attention.plan import Plan
 
 
 def choose(own: Kernel, problem: Attention, size: Capacity, rule: str, options: Options) -> Blocks:
@@ -38,10 +34,10 @@ def choose(own: Kernel, problem: Attention, size: Capacity, rule: str, options: 
     return _shaped(own, problem, outer)
 
 
-def advice(plan: Plan) -> str:
-    """What would fit where the blocks of ``plan`` do not."""
-    outer = _largest(plan.kernel, plan.problem, plan.sram, plan.options)
-    return f"blocks {_shaped(plan.kernel, plan.problem, outer)} would fit" if outer else "no blocks fit"
+def advice(own: Kernel, problem: Attention, size: Capacity, options: Options) -> str:
+    """What would fit where other blocks do not."""
+    outer = _largest(own, problem, size, options)
+    return f"blocks {_shaped(own, problem, outer)} would fit" if outer else "no blocks fit"
 
 
 def _largest(own: Kernel, problem: Attention, size: Capacity, options: Options) -> int:

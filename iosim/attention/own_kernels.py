@@ -10,17 +10,11 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import FrameType, ModuleType
-from typing import TYPE_CHECKING
+from types import ModuleType
 
-from iosim.attention.catalogue import KERNELS
 from iosim.attention.declaration import ARRAYS, GIVEN, Array, Kernel, declarations, fills, keeps, reads
 from iosim.core.errors import BadInput, IosimError
-from iosim.core.events import Box, Event
 from iosim.core.options import OPTIONS, Option
-
-if TYPE_CHECKING:
-    from iosim.attention.plan import Plan
 
 OWN = "iosim_own_kernels_"  # how the modules of users' files are called
 SPELLED = {"L": "l", "M": "m"}  # parameters that say what an array is in the capitals of the papers
@@ -75,8 +69,6 @@ def of_listing(listing: Callable[..., None], asked: str | None = None) -> Kernel
         raise BadInput(f"a kernel must be a name, a listing or FILE.py:FUNCTION, not {listing!r}")
     found = declarations(listing)
     made = found[0] if found else undeclared(listing)
-    if made.name in KERNELS and KERNELS[made.name] is not made:
-        raise BadInput(f"{made.name!r} is one of iosim's own kernels; call yours otherwise")
     return made
 
 
@@ -131,42 +123,3 @@ def _placed(error: Exception, file: str, first: int) -> Exception:
     if isinstance(error, IosimError):
         return type(error)(f"{where}: {error}")
     return BadInput(f"{where}: {type(error).__name__}: {error}")
-
-
-def loads_again(plan: Plan) -> list[str]:
-    """Where the listing loads what is on chip already, line by line: that moves words for nothing."""
-    watch = OnChip(plan.kernel.listing.__code__.co_filename)
-    m = plan.machine("trace", [watch.see])
-    plan.run(m)
-    return [f"{Path(watch.file).name}, line {line}: {what} is loaded again while it is on chip" for line, what in watch.again.items()]
-
-
-class OnChip:
-    """The regions that open tiles hold, and the lines of ``file`` that load one of them again."""
-
-    def __init__(self, file: str) -> None:
-        self.file = file
-        self.held: list[set[tuple[str, Box]]] = [set()]
-        self.again: dict[int, str] = {}
-
-    def see(self, event: Event) -> None:
-        """Take note of an event, as it happens."""
-        region = event.name, event.box
-        match event.kind:
-            case "begin":
-                self.held.append(set())
-            case "end":
-                self.held.pop()
-            case "store" | "init":
-                for scope in self.held:  # what is on chip is out of date
-                    scope.discard(region)
-            case "load" if any(region in scope for scope in self.held):
-                self.again.setdefault(self._line(), event.name)
-            case "load":
-                self.held[-1].add(region)
-
-    def _line(self) -> int:
-        frame: FrameType | None = sys._getframe()
-        while frame is not None and frame.f_code.co_filename != self.file:
-            frame = frame.f_back
-        return 0 if frame is None else frame.f_lineno

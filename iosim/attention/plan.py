@@ -77,7 +77,7 @@ class Plan:
             return predict.would_fit(self.formula, self.problem, self.blocks, self.sram, self.options)
         from iosim.attention.counted_blocks import advice  # which counts, since there is no closed form
 
-        return advice(self)
+        return advice(self.kernel, self.problem, self.sram, self.options)
 
     def count(self, *, check: int = 0, registers: int | None = None) -> Counts:
         """The counts of one head, from one tile of each kind."""

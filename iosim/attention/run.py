@@ -98,7 +98,7 @@ def report(
     if not predicted:
         notes.append(road)
     if not ours(plan.kernel) and _small(plan):
-        from iosim.attention.own_kernels import loads_again
+        from iosim.attention.loads_again import loads_again
 
         notes += loads_again(plan)
     if run and replay is None and "replayed" not in agreed:
