@@ -1,8 +1,9 @@
 """Every number in the prose of the site is computed here once more: another one, or a new one that nobody computes, is seen.
 
-A *claim* is a piece of a page's text, made here with its numbers put in. Each must be on its page; when all are taken away, no number
-may be left. On pages of derivations, whose formulas are full of small ones, that goes for numbers of three digits or with a decimal
-point, and their tables have tests of their own. What stands in code is run elsewhere.
+A *claim* is a number, made here, beside the few words that say what it is; between those that stand apart, at a mark …, the page may
+say what it likes. Each must be on its page; when all are taken away, no number may be left. On pages of derivations, whose formulas are
+full of small ones, that goes for numbers of three digits or with a decimal point, and their tables have tests of their own. What stands
+in code is run elsewhere.
 """
 
 from __future__ import annotations
@@ -85,12 +86,17 @@ def matters(number: str, page: str) -> bool:
     return page not in DERIVATIONS or "." in number or sum(map(str.isdigit, number)) >= 3
 
 
+def form(claim: str) -> re.Pattern[str]:
+    """What makes a claim: its parts in this order, with few words between them."""
+    return re.compile("(.{0,160}?)".join(re.escape(part.strip()) for part in claim.split("…")))
+
+
 def faults(page: str, text: str, claims: Iterable[str]) -> list[str]:
     """Claims that ``text`` does not make, and what is left of its numbers without them."""
     said = [plain(claim) for claim in claims]
-    lacking = [f"{page}.md does not say {claim!r}" for claim in said if claim not in text]
+    lacking = [f"{page}.md does not say {claim!r}" for claim in said if not form(claim).search(text)]
     for claim in sorted(said, key=len, reverse=True):
-        text = text.replace(claim, "@")
+        text = form(claim).sub(lambda made: "@".join(["", *made.groups(), ""]), text)
     left = [found for found in NUMBER.finditer(text) if matters(found[0], page)]
     return lacking + [f"{page}.md: nobody computes {found[0]} in {text[max(0, found.start() - 40) : found.end() + 40]!r}" for found in left]
 
@@ -131,25 +137,25 @@ def version(extra: str, package: str, form: str) -> str:
 
 DEFINED = {
     "glossary": [
-        "moving a word costs 1, computing costs nothing",
-        "Room for one number, 32 bits wide",  # NVIDIA's words for its own chips, as are the next two
-        "32 threads of a thread block",
-        "32 bytes of global memory that begin at a multiple of 32",
+        "word costs 1",
+        "32 bits",  # NVIDIA's words for its own chips, as are the next two
+        "32 threads",
+        "32 bytes … multiple of 32",
     ],
-    "limits": ["an access costs 1 wherever it is"],
-    "kernels/block-sparse": ["Where s is near 1, it saves nothing"],
-    "teachers": ["is a row with 0 points and a reason", "The unchanged starter file gets 0."],
+    "limits": ["access costs 1"],
+    "kernels/block-sparse": ["near 1"],
+    "teachers": ["0 points and a reason", "starter file gets 0"],
 }
 PUBLISHED = {
-    "bounds": ["a schedule within 0.03 % of it for 10 MB", "binary inputs (4.14)", "a $(d, N)$ matrix (4.17)"],  # COSMA; Saha and Ye
-    "kernels/fmha": ["for sequences of up to 512"],  # FlashAttention paper, Appendix E.4
+    "bounds": ["0.03 % … for 10 MB", "(4.14)", "(4.17)"],  # COSMA; Saha and Ye
+    "kernels/fmha": ["up to 512"],  # FlashAttention paper, Appendix E.4
     "kernels/index": ["Software of 2022"],
     "kernels/released": ["The code of May 2022"],
     "teachers": ["Landlock came with 5.13"],  # Linux's own documentation
-    "gpu": ["**NVVM 13.5 writes PTX ISA 9.5**"],
-    "frontier": ["AccelForge 1.0.467 was asked"],
+    "gpu": ["NVVM 13.5 … PTX ISA 9.5"],
+    "frontier": ["AccelForge 1.0.467"],
 }
-MEASURED = {"pebbling": ["that took 219 seconds for all M"]}
+MEASURED = {"pebbling": ["219 seconds"]}
 
 
 # Claims, page by page.
@@ -167,13 +173,13 @@ def why() -> list[str]:
     assert float(rows["flash2"][4]) > balance > float(rows["flash"][4])
     assert float(rows["flash2"][1]) < float(computing) < float(rows["flash"][1])
     return [
-        f"An A100 with {gpu.memory // 10**9} GB moves {(gpu.bandwidth or 0) // 10**9:,} GB a second",
-        f"makes up to {rate / 1e12:.0f} Tflop of matrix products in float16",
-        f"{balance:.0f} operations in the time of one byte",
-        "{batch} x {heads} heads of N = {n} queries and keys, each of d = {d} numbers".format(**asked_for),
-        f"with the same products, in {computing} ms if nothing held them up",
-        f"makes {made} flop of each byte, and waits {waiting} ms for its bytes",
-        f"FlashAttention-2 makes {rows['flash2'][4]}, more than the balance",
+        f"A100 with {gpu.memory // 10**9} GB … {(gpu.bandwidth or 0) // 10**9:,} GB a second",
+        f"{rate / 1e12:.0f} Tflop",
+        f"{balance:.0f} operations … one byte",
+        "{batch} x {heads} heads … N = {n} … d = {d}".format(**asked_for),
+        f"same products … {computing} ms",
+        f"{made} flop … {waiting} ms",
+        f"{rows['flash2'][4]} … more than the balance",
         *pictured(),
     ]
 
@@ -192,11 +198,11 @@ def pictured() -> list[str]:
     assert [products[name] for name in forward] == [2, 2, 2]
     return [
         f"{stored // 1024**2} N² ",
-        f"For N = 1024 and d = {D}, S and P are {100 * stored / every:.0f} % of what is moved",
-        f"`flash2` moves {PARTS_OF[round(every / flash2)]} of what `standard` does, `flash` {PARTS_OF[round(every / flash)]}.",
-        f"{WORDS[products['flash2-backward']]} products of N x N x d instead of {WORDS[products['standard-backward']]}, "
+        f"N = 1024 and d = {D} … S and P … {100 * stored / every:.0f} %",
+        f"{PARTS_OF[round(every / flash2)]} of what … does … {PARTS_OF[round(every / flash)]}",
+        f"{WORDS[products['flash2-backward']]} products … instead of {WORDS[products['standard-backward']]}",
         f"{100 * (more - 1):.0f} % more flops",
-        f"still moves only {100 * fewer / runs['standard-backward'].total:.0f} % of the words of",
+        f"{100 * fewer / runs['standard-backward'].total:.0f} % of the words",
     ]
 
 
@@ -205,10 +211,10 @@ def quickstart() -> list[str]:
     words = {kernel: int(found(rf"\n{kernel} +\S+ +([\d,]+)", "first.console")[0].replace(",", "")) for kernel in ("standard", "flash2")}
     assert heads["device"].startswith("a100")
     return [
-        f"With Python {project()['python'][0]} or newer",
-        f"N = {first['n']} queries and keys of d = {first['d']} numbers each; an SRAM of M = {int(first['sram']):,} words",
-        f"So `flash2` moves {PARTS_OF[round(words['standard'] / words['flash2'])]} of what `standard` does",
-        f"{WORDS[int(heads['heads'])].capitalize()} heads share {WORDS[int(heads['kv-heads'])]} pairs of K and V",
+        f"Python {project()['python'][0]}",
+        f"N = {first['n']} … d = {first['d']} … M = {int(first['sram']):,} words",
+        f"{PARTS_OF[round(words['standard'] / words['flash2'])]} of what",
+        f"{WORDS[int(heads['heads'])].capitalize()} heads … {WORDS[int(heads['kv-heads'])]} pairs",
     ]
 
 
@@ -218,7 +224,7 @@ def own() -> list[str]:
     written = 128 * 128
     assert len(moved) == 3
     assert all(2 * (less - written) == more - written for more, less in pairwise(moved))
-    return ["it moves half as many words for tiles twice as high, and a little more, for C is written once whatever the tiles"]
+    return ["half as many words … twice as high"]
 
 
 def glossary() -> list[str]:
@@ -230,24 +236,22 @@ def glossary() -> list[str]:
     assert itemsize("float16") == itemsize("bfloat16")
     assert capacity("1GB").amount == 10**9
     return [
-        "The scale is 1/√d.",
-        f'as in "blocks {blocks}"',
-        f"For an A100 with {a100.memory // 10**9} GB and float16 that is {rate / 1e12:.0f} Tflop/s over {bandwidth / 1e9:,.0f} GB/s, "
-        f"{rate / bandwidth:.0f} flop/byte",
-        f"An element has {itemsize('float16')} in float16 and bfloat16, {itemsize('float32')} in float32, "
-        f"{itemsize('float64')} in float64.",
-        f"KiB, MiB and GiB are powers of {kib} bytes, KB, MB and GB powers of {capacity('1KB').amount}.",
-        "in GB/s, which is 10⁹ bytes a second",
-        "Tflop/s are 10¹² of them a second",
-        f"takes {products // 2 // (3 * 5 * 7)} N_q N_k d",  # each of the two products has so many
-        f"the large, slow memory of a GPU, {a100.memory // 10**9} GB on the smaller A100",
-        f"{a100.shared_memory_per_sm // kib} KiB on an A100, of which one {{term}}`thread block` may have {most // kib} KiB",
+        "1/√d",
+        f"blocks {blocks}",
+        f"A100 with {a100.memory // 10**9} GB … {rate / 1e12:.0f} Tflop/s … {bandwidth / 1e9:,.0f} GB/s … {rate / bandwidth:.0f} flop/byte",
+        f"{itemsize('float16')} in float16 and bfloat16, {itemsize('float32')} in float32, {itemsize('float64')} in float64",
+        f"KiB, MiB and GiB … {kib} bytes … KB, MB and GB … {capacity('1KB').amount}",
+        "10⁹ bytes",
+        "10¹²",
+        f"{products // 2 // (3 * 5 * 7)} N_q N_k d",  # each of the two products has so many
+        f"{a100.memory // 10**9} GB on the smaller A100",
+        f"{a100.shared_memory_per_sm // kib} KiB on an A100 … {most // kib} KiB",
     ]
 
 
 def machine() -> list[str]:
     printed = simulate("flash", Attention(4096, D), sram=16384, blocks="paper", overflow="record", execute=False, replay=False)
-    return [f"need {printed.peak_sram / 16384:.2f} M at d = {D}"]
+    return [f"{printed.peak_sram / 16384:.2f} M … d = {D}"]
 
 
 def design() -> list[str]:
@@ -268,11 +272,11 @@ def limits() -> list[str]:
 def students() -> list[str]:
     flash2, softmax = exercise("flash2"), exercise("softmax")
     return [
-        f"There are {len(EXERCISES)} exercises, from a softmax of {WORDS[lines(softmax)]} lines",
-        f"This is exercise {flash2.number} with one factor forgotten",
-        f"worth {WORDS[len(PARTS['function'])]} point",
-        f"It is judged in {WORDS[len(PARTS['kernel'])]} parts, worth a point each",
-        f"A file may have {MOST >> 10} KiB, run for {WORDS[Limits().cpu]} seconds, and use {WORDS[Limits().memory >> 30]} GiB",
+        f"{len(EXERCISES)} exercises … softmax of {WORDS[lines(softmax)]} lines",
+        f"exercise {flash2.number}",
+        f"{WORDS[len(PARTS['function'])]} point",
+        f"{WORDS[len(PARTS['kernel'])]} parts",
+        f"{MOST >> 10} KiB … {WORDS[Limits().cpu]} seconds … {WORDS[Limits().memory >> 30]} GiB",
     ]
 
 
@@ -284,16 +288,16 @@ def teachers() -> list[str]:
     [merging] = [week for week, names in term if "merge" in names]
     short = [exercise(name).number for name in ("softmax", "online-softmax", "count-standard", "standard", "flash", "flash2")]
     return [
-        f"The {len(EXERCISES)} exercises grade traffic",
+        f"{len(EXERCISES)} exercises",
         # test_docs_exercises holds these to the course
         *(row for row in re.findall(r"^\| \d+ \| [^|]* \| \d+ \|", source("teachers"), re.MULTILINE)),
-        f"as in week {merging}",
-        f"In five weeks: exercises {', '.join(map(str, short[:-1]))} and {short[-1]}.",
-        f"A function is worth {points['function']} point: its values. A kernel is worth {points['kernel']}:",
-        f"The course has {kinds.count('function')} functions and {kinds.count('kernel')} kernels, {total} points.",
-        f"more than {limits.cpu} s of computing, {limits.memory >> 30} GiB",
-        f"a clock ends sleepers after {limits.wall:.0f} s, and a kernel on all its problems together after {MOST_WALL:.0f} s",
-        f"with Python {project()['python'][0]} or newer",
+        f"week {merging}",
+        f"five weeks … exercises {', '.join(map(str, short[:-1]))} and {short[-1]}",
+        f"function … {points['function']} point … kernel … {points['kernel']}",
+        f"{kinds.count('function')} functions and {kinds.count('kernel')} kernels, {total} points",
+        f"{limits.cpu} s … {limits.memory >> 30} GiB",
+        f"after {limits.wall:.0f} s … all its problems … after {MOST_WALL:.0f} s",
+        f"Python {project()['python'][0]}",
     ]
 
 
@@ -307,18 +311,18 @@ def paper() -> list[str]:
     times, most, within, closer = found(form, "paper.console")
     assert len(heads) == 1
     return [
-        f"iosim keeps {kept} published numbers",
-        f"For {claimed} it claims agreement",
-        f"would exit with status {told(CheckFailed('so'))[0]}",
-        f"Standard attention's {gigabytes['Standard']} GB are {forms[0].replace('^2', '²')} elements a head",
-        f"FlashAttention's {gigabytes['FlashAttention']} GB are {forms[1]}.",
-        f"of {heads.pop()} heads is more",
-        f"{times} published times divide counted bytes by one bandwidth, within {most}, {within} of them within {closer}.",
+        f"{kept} published numbers",
+        f"{claimed} … claims agreement",
+        f"status {told(CheckFailed('so'))[0]}",
+        f"{gigabytes['Standard']} GB … {forms[0].replace('^2', '²')} elements",
+        f"{gigabytes['FlashAttention']} GB … {forms[1]}",
+        f"{heads.pop()} heads",
+        f"{times} published times … within {most}, {within} of them within {closer}",
     ]
 
 
 def commands() -> list[str]:
-    return [f"{told(BadInput('so'))[0]}: what was asked made no sense", f"Exit status {told(CheckFailed('so'))[0]}: a check failed"]
+    return [f"{told(BadInput('so'))[0]}: … made no sense", f"{told(CheckFailed('so'))[0]}: … failed"]
 
 
 def cached() -> list[str]:
@@ -326,9 +330,9 @@ def cached() -> list[str]:
     loads = shown("commands/cache.console").split("fetched at first use")[0]
     [(words, reads, every)] = re.findall(rf"^([\d,]+) +{times} +[\d,]+ +([\d.]+) +[\d,]+ +([\d.]+) ", loads, re.MULTILINE)
     return [
-        f"With {times} times the room that the scratchpad takes, {words} words",
-        f"the cache reads {reads} times the words that the scratchpad reads",
-        f"it moves {every} times as many",
+        f"{times} times the room … {words} words",
+        f"reads {reads} times",
+        f"moves {every} times",
     ]
 
 
@@ -337,12 +341,11 @@ def traced() -> list[str]:
     least = {d: roomy([make_plan("flash2", Attention(SMALL_RUN.n, d), 2**20, SIDE, None, {})]) for d in (SMALL_RUN.d, 16, 64)}
     assert SIDE[0] == SIDE[1]
     return [
-        f"A page has room for {MOST_EVENTS:,} events, {MOST_ARRAYS} arrays and {MOST_WORDS:,} words of HBM; "
-        f"a trace may have {MOST_LINES:,} lines",
-        f"N = {SMALL_RUN.n}, d = {SMALL_RUN.d} and blocks of {SIDE[0]} rows. M is then not the {capacity(size)} of",
-        f"{least[SMALL_RUN.d]} words for ``, {least[16]} with ``, {least[64]:,} with ``",
-        f"it stays {capacity(size)}.",
-        f"more than {MOST_TILES:,} tiles are refused",
+        f"{MOST_EVENTS:,} events, {MOST_ARRAYS} arrays and {MOST_WORDS:,} words … {MOST_LINES:,} lines",
+        f"N = {SMALL_RUN.n}, d = {SMALL_RUN.d} … {SIDE[0]} rows … {capacity(size)}",
+        f"{least[SMALL_RUN.d]} words … {least[16]} … {least[64]:,}",
+        f"stays {capacity(size)}",
+        f"more than {MOST_TILES:,} tiles",
     ]
 
 
@@ -361,9 +364,9 @@ def flash() -> list[str]:
     here, there = again["Q"] + again["O"], twice["K"] + twice["V"]
     tiles = {rule: LARGE / predict.choose_blocks("flash", Attention(LARGE, D), Capacity(m), rule, CREATE).cols for rule in RULES}
     return [
-        f"$T_c$ is {tiles['paper'] * m / (LARGE * D):.0f} N d / M",
-        f"in the best ones, where K and V fill it, {tiles['best'] * m / (LARGE * D):.0f} N d / M",
-        f"{round(here / (16 * n * D))} words where that one moves {round(there / (16 * n * D))}",
+        f"T_c … {tiles['paper'] * m / (LARGE * D):.0f} N d / M",
+        f"best … {tiles['best'] * m / (LARGE * D):.0f} N d / M",
+        f"{round(here / (16 * n * D))} words … {round(there / (16 * n * D))}",
     ]
 
 
@@ -374,35 +377,35 @@ def flash2() -> list[str]:
         middle = (low + high) // 2
         [known] = [bound for bound in bounds(Attention(LARGE, D), middle) if bound.name == "two products"]
         low, high = (low, middle) if known.holds.startswith("M >= r^2") else (middle, high)
-    return [f"From M = {high / (D * D):g} d² on no order of loops does better"]
+    return [f"From M = {high / (D * D):g} d² on"]
 
 
 def standard() -> list[str]:
     words = moved("standard", 1024, D, Blocks(64, 64))
-    return [f"These {(words['S'] + words['P']) // 1024**2} N² words are what"]
+    return [f"{(words['S'] + words['P']) // 1024**2} N² words"]
 
 
 def pytorch() -> list[str]:
     plain_, masked = (
         simulate("pytorch", Attention(64, 4, causal=causal), sram=10**4, execute=False, replay=False) for causal in (False, True)
     )
-    return [f"an extra pass of {(masked.total - plain_.total) // 64**2} N² words or more"]
+    return [f"{(masked.total - plain_.total) // 64**2} N² words"]
 
 
 def fmha() -> list[str]:
     """K and V are on chip besides what a query tile takes, however small it is."""
     least = [predict.smallest_sram("fmha", Attention(1, D, nk=nk), Options()) for nk in (1000, 2000)]
     per_row = (least[1] - least[0]) // 1000
-    return [f"on chip: {per_row // D} N d words"]
+    return [f"{per_row // D} N d words"]
 
 
 def fmha_backward() -> list[str]:
     words = moved("fmha-backward", 1024, D, Blocks(16, 16))
-    return [f"as soon as N > {(sum(words.values()) - words['P']) // (1024 * D)} d."]
+    return [f"N > {(sum(words.values()) - words['P']) // (1024 * D)} d"]
 
 
 def released() -> list[str]:
-    return [f"Its tiles are {RELEASED.rows} queries by {RELEASED.cols} keys for d = {D}", waits("released", "O_acc")]
+    return [f"{RELEASED.rows} queries … {RELEASED.cols} keys … d = {D}", waits("released", "O_acc")]
 
 
 def released_backward() -> list[str]:
@@ -413,18 +416,18 @@ def waits(kernel: str, array: str) -> str:
     """How often the accumulator crosses each way, of 16 key tiles."""
     words = predict.predict(kernel, Attention(256, D), Blocks(16, 16), Options())[array]
     assert words.reads == words.writes
-    return f"goes through HBM $T_c - {16 - words.reads // (256 * D)}$ times each way"
+    return f"$T_c - {16 - words.reads // (256 * D)}$ times"
 
 
 def square_tiles() -> list[str]:
     n, side = 2**10, 2**6
     words = moved("square-tiles", n, n, Blocks(side, side), ONE)
-    return [f"moves {(words['Q'] + words['K']) * side // n**3} N² d / √M words"]
+    return [f"{(words['Q'] + words['K']) * side // n**3} N² d / √M words"]
 
 
 def square_tiles_backward() -> list[str]:
     more, words = (sum(moved("square-tiles-backward", 256, D, Blocks(16, 16), depth).values()) for depth in (ONE, Options()))
-    return [f"dP goes through HBM, too, {(more - words) // 256**2} N² words more"]
+    return [f"dP … {(more - words) // 256**2} N² words more"]
 
 
 # The derivations.
@@ -439,12 +442,12 @@ def lower_bounds() -> list[str]:
     shares = {times: above(wide, times * 256 * 256) for times in (4, 8, 16)}
     assert max(shares.values()) < 0.02
     return [
-        f"N = {n}, d = {d}, float32, in units of $N^2$ words",
-        f"At $N = 2^{{{LARGE.bit_length() - 1}}}$ and $d = {wide.d}$ its best blocks move {100 * shares[4]:.1f} % more than the bound",
-        f"up to M = {most['Saha-Ye']:,}, the small cache up to {most['small cache']:,}, two products up to {most['two products']:,}, "
-        f"which is ${most['two products'] / (n * d):.2f} N d$",
-        f"Near $M = d^2$ a factor of {float(at_d2[1]):.1f} is",
-        f"At d = {wide.d}, FlashAttention-2 comes within 2 % of the bound at M = 4, 8 and $16 d^2$",
+        f"N = {n}, d = {d}",
+        f"$N = 2^{{{LARGE.bit_length() - 1}}}$ and $d = {wide.d}$ … {100 * shares[4]:.1f} % more than the bound",
+        f"up to M = {most['Saha-Ye']:,} … small cache … {most['small cache']:,} … two products … {most['two products']:,}"
+        f" … ${most['two products'] / (n * d):.2f} N d$",
+        f"$M = d^2$ … factor of {float(at_d2[1]):.1f}",
+        f"d = {wide.d} … within 2 % of the bound … M = 4, 8 and $16 d^2$",
     ]
 
 
@@ -476,17 +479,17 @@ def frontier() -> list[str]:
     example = re.search(r"Attention\(n=(\d+), d=64\)", source("frontier"))
     assert example is not None
     return [
-        f"For N = {example[1]} that is a few milliseconds",
-        f"for the same problem, N = {n}, d = {d}",
-        f"from M = {first} on, every one",
-        f"From {first} to {apart[-1]} P goes through HBM",
-        f"from {from_whole_rows(d)} on; below, half their columns",
-        f"From {fused[0]} to {fused[fused.index(whole) - 1]} Q and O wait",
-        f"At {whole} K and V wait",
-        f"all steps share, {keys} keys and values wait",
-        f"{keys} * {2 * d} + {2 * d} + 2 = {need:,} words of SRAM for {shared:,} moved, where the mapper needs {words_at(need):,}",
-        "the least words at M = 12288 (48 KiB of float32)",  # test_frontier computes the table with it
-        "For N = 1024 they are the divisors. The divisors of 1000",  # its first column
+        f"N = {example[1]}",
+        f"N = {n}, d = {d}",
+        f"from M = {first} on",
+        f"From {first} to {apart[-1]} … P … HBM",
+        f"from {from_whole_rows(d)} on",
+        f"From {fused[0]} to {fused[fused.index(whole) - 1]} … Q and O",
+        f"At {whole} … K and V",
+        f"{keys} keys and values",
+        f"{keys} * {2 * d} + {2 * d} + 2 = {need:,} words … {shared:,} moved … mapper … {words_at(need):,}",
+        "M = 12288 (48 KiB of float32)",  # test_frontier computes the table with it
+        "N = 1024 … divisors … divisors of 1000",  # its first column
     ]
 
 
@@ -504,7 +507,7 @@ def pebbling() -> list[str]:
     """From the table in bounds.md, which test_docs_bounds computes."""
     row = re.search(r"^\| with some \$M \\ge 1\$ \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", source("bounds"), re.MULTILINE)
     assert row is not None
-    return [f"at N = {row[1]} for d = 1, {row[2]} for d = 2, {row[3]} for d = 4 and {row[4]} for d = 8"]
+    return [f"N = {row[1]} for d = 1, {row[2]} for d = 2, {row[3]} for d = 4 and {row[4]} for d = 8"]
 
 
 def gpu() -> list[str]:
@@ -516,18 +519,17 @@ def gpu() -> list[str]:
     registers = re.search(r"MOST_REGISTERS = (\d+)", (ROOT / "tests" / "gpu" / "test_compiling.py").read_text(encoding="utf-8"))
     assert registers is not None
     return [
-        f"every kernel in tiles of {SMALL['rows']}x{SMALL['cols']} with {SMALL['threads']} threads",
+        f"tiles of {SMALL['rows']}x{SMALL['cols']} with {SMALL['threads']} threads",
         f"in tiles of {' '.join(forward)} ({' '.join(backward)} backward) at d = {TILE_D} with {THREADS} threads",
-        f"backward, d = {TILE_D}, {THREADS} threads) no kernel spills".removeprefix("backward, "),
-        f"{len(cases())} cases under three meters",
-        f"tests ask for at most {registers[1]}",
-        f"numba {numba}, numba-cuda {cuda} and newer of {cuda.rpartition('.')[0]}, NumPy below {older}, and NVIDIA's NVVM, NVRTC, "
-        f"nvJitLink and cuda-bindings of {pinned}.",
-        f"Hence the {pinned} wheels",
-        f"a driver or assembler of {pinned} refuses",
-        f"**NumPy {older}** dropped `row_stack`, which numba-cuda {cuda} asks for",
-        f"which numba-cuda {cuda.rpartition('.')[0]} does not do",
-        "160 KB of shared memory, 2,048 threads, an empty grid",
+        f"d = {TILE_D}, {THREADS} threads",
+        f"{len(cases())} cases",
+        f"at most {registers[1]}",
+        f"numba {numba}, numba-cuda {cuda} and newer of {cuda.rpartition('.')[0]}, NumPy below {older} … cuda-bindings of {pinned}",
+        f"{pinned} wheels",
+        f"driver or assembler of {pinned}",
+        f"NumPy {older} … dropped … numba-cuda {cuda}",
+        f"numba-cuda {cuda.rpartition('.')[0]} does not",
+        "160 KB of shared memory, 2,048 threads",
     ]
 
 
@@ -541,13 +543,13 @@ def gpu_device() -> list[str]:
     cuda, cupy = version("gpu", "numba-cuda", r">=([\d.]+),<0\.31"), version("cupy", "cupy-cuda13x", r">=([\d.]+),<15")
     assert 1000 * 80 > 2**16  # 32-bit registers of an SM
     return [
-        f"numba-cuda {cuda.rpartition('.')[0]} never asks",
-        f"forgets it ({cuda})",
-        "1,000 threads a block times 80 registers are more than an SM has",
-        f"have no `__array_namespace__` ({cupy})",
-        f"CuPy {cupy} was loaded",
-        f"exist in numba-cuda {cuda}; what they do",
-        f"CUPTI library of CUDA {wheels()};",
+        f"numba-cuda {cuda.rpartition('.')[0]} never",
+        f"({cuda})",
+        "1,000 threads … 80 registers … more than an SM has",
+        f"({cupy})",
+        f"CuPy {cupy}",
+        f"numba-cuda {cuda}",
+        f"CUDA {wheels()}",
     ]
 
 
