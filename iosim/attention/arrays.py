@@ -109,8 +109,13 @@ class Launch:
         name = array.name if array.per_kv_head else array.name + suffix
         if name in self.m.arrays:
             return self.m.arrays[name]
-        data = None if values is None else values[array.name]
+        data = None if values is None else values[array.name] if array.name in values else self.drawn(array)
         return self.m.input(name, self.shape(array), data, dtype=self.dtype(array), infinite=array.infinite)
+
+    def drawn(self, array: Array) -> NDArray[np.generic]:
+        """Numbers for an input that no problem has: standard normal, or true for half of what is "bool"; by its name always the same."""
+        rng, shape, dtype = np.random.default_rng([*array.name.encode()]), self.shape(array), self.dtype(array)
+        return rng.random(shape) < 0.5 if dtype == "bool" else rng.standard_normal(shape, np.float32).astype(dtypes.storage(dtype))
 
     def output(self, array: Array, suffix: str = "") -> Hbm:
         """The HBM array of an output, or of scratch, which need not be written whole."""
@@ -119,7 +124,8 @@ class Launch:
     def shape(self, array: Array) -> tuple[int, int]:
         """Rows and columns of an array."""
         p = self.problem
-        sizes = {"n": p.n * self.group, "nk": p.nk, "d": p.d, "dv": p.dv, "Br": self.blocks.rows, "Bc": self.blocks.cols, **self.values}
+        numbers = {name: value for name, value in self.values.items() if type(value) is int}
+        sizes = {"n": p.n * self.group, "nk": p.nk, "d": p.d, "dv": p.dv, "Br": self.blocks.rows, "Bc": self.blocks.cols, **numbers}
         return evaluate(array.rows, sizes), evaluate(array.cols, sizes)
 
     def dtype(self, array: Array) -> str:

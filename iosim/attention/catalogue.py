@@ -25,17 +25,17 @@ def _found() -> list[Kernel]:
 
 def _reduced(made: Kernel) -> tuple[Callable[[Named], Kernel], tuple[Named]]:
     """A kernel as another process finds it: by name, by file and function, or by its listing."""
-    listing = made.listing
     if ours(made):
         return kernel, (made.name,)
-    in_file = listing.__module__.startswith("iosim_own_kernels_")
-    return kernel, (f"{listing.__code__.co_filename}:{listing.__name__}" if in_file else listing,)
+    from iosim.attention.own_kernels import HOMES
+
+    return kernel, (HOMES.get(made, made.listing),)
 
 
 copyreg.pickle(Kernel, _reduced)
 KERNELS = {made.name: made for made in _found()}
 FORWARD = tuple(name for name, found in KERNELS.items() if found.forward is None and found.usual)
-BACKWARD = {name: found.backward for name, found in KERNELS.items() if found.backward is not None}
+BACKWARD = {name: str(found.backward) for name, found in KERNELS.items() if found.backward is not None}
 
 
 SEEN: dict[str, Kernel] = {}  # kernels of users, so that a figure of records can tell how they are drawn
@@ -59,6 +59,8 @@ def kernel(asked: Named) -> Kernel:
     made = own_kernels.of_file(asked) if isinstance(asked, str) else own_kernels.of_listing(asked)
     if made.name in KERNELS and not ours(made):
         raise BadInput(f"{made.name!r} is one of iosim's own kernels; call yours otherwise")
+    if made.forward is not None and not ours(made):
+        own_kernels.check_forward(made, kernel(made.forward))
     SEEN[made.name] = made
     return made
 

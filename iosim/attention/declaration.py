@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from inspect import Parameter, signature
-from typing import Any, Literal, Protocol, TypeVar
+from inspect import Parameter, isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature, unwrap
+from typing import Any, Literal, Protocol, TypeVar, get_args
 
 from iosim.core.errors import BadInput
+from iosim.core.expressions import evaluate
 from iosim.core.masks.block import BlockMask
 from iosim.core.options import OPTIONS, Option, Options, Value
 from iosim.core.problem import Attention, Blocks
@@ -41,6 +43,13 @@ GIVEN = ("Br", "Bc", "scale", "mask")
 ANY = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 AROUND = ("skip", "accumulator", "pack")
 """Options that say what a listing is given, and need be no parameters of it."""
+SIZES = ("n", "nk", "d", "dv", "Br", "Bc")
+"""What shapes are made of, beside the number options."""
+TAKEN = {
+    *SIZES, *GIVEN, "name", "problem", "kernel", "kernels", "expression", "sram", "blocks", "overflow", "execute", "inputs", "seed",
+    "replay", "check", "registers", "device", "executor", "progress", "beside", "of", "dtype", "causal", "window", "dropout", "backward",
+}  # fmt: skip
+"""Names that an option cannot have: what iosim's functions take beside the options of a kernel."""
 
 
 @cache
@@ -79,6 +88,13 @@ class Array:
     when: Callable[[Attention, Options], bool] = always
     instead: str | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.isidentifier() or self.name in GIVEN:
+            raise BadInput(f"an array needs a Python name, and none of {', '.join(GIVEN)}, not {self.name!r}")
+        for what, value, known in (("type", self.type, get_args(Type)), ("role", self.role, get_args(Role))):
+            if value not in known:
+                raise BadInput(f"the array {self.name} has the {what} {value!r}; known: {', '.join(known)}")
+
 
 def _known() -> Iterator[Array]:
     for name, rows, cols, shared in (("Q", "n", "d", False), ("K", "nk", "d", True), ("V", "nk", "dv", True), ("O", "n", "dv", False)):
@@ -99,7 +115,7 @@ ARRAYS = {array.name: array for array in _known()}
 
 def _arrays(role: Role, given: tuple[str | Array, ...]) -> tuple[Array, ...]:
     for array in given:
-        if isinstance(array, str) and array not in ARRAYS:
+        if not isinstance(array, Array) and (not isinstance(array, str) or array not in ARRAYS):
             raise BadInput(f"no array {array!r} is known; known: {', '.join(ARRAYS)}; declare others as Array(name, rows, cols)")
     return tuple(replace(ARRAYS[array] if isinstance(array, str) else array, role=role) for array in given)
 
@@ -199,8 +215,8 @@ class Kernel:
         options: the options of the listing; ``skip``, ``accumulator`` and ``pack`` act around it and are no parameters.
         outside: the axis of the outer loop, whose block is the one kept on chip.
         computes: "exact" attention; "masked", attention on the pairs that its own mask leaves; None, which no oracle judges.
-        forward: for a backward kernel, the forward kernel whose outputs it reads.
-        backward: for a forward kernel, its backward kernel.
+        forward: for a backward kernel, the forward kernel whose outputs it reads, by name, as FILE.py:FUNCTION or as a listing.
+        backward: for a forward kernel, its backward kernel, named like that.
         brings: makes the block mask of a problem without one.
         wide: whether K and V stand whole on chip, so that a tile holds all keys.
         settle: fills in options that are open, refuses what contradicts itself, and returns notes for the report.
@@ -221,8 +237,8 @@ class Kernel:
     options: tuple[Option, ...] = ()
     outside: Literal["queries", "keys"] = "queries"
     computes: Literal["exact", "masked"] | None = "exact"
-    forward: str | None = None
-    backward: str | None = None
+    forward: str | Callable[..., None] | None = None
+    backward: str | Callable[..., None] | None = None
     brings: Callable[[Attention, Blocks], BlockMask] | None = None
     wide: Callable[[Options], bool] = no_one
     settle: Callable[[Attention, Capacity, dict[str, Value]], tuple[str, ...]] = as_given
@@ -239,35 +255,9 @@ class Kernel:
     place: int = 1000
 
     def __post_init__(self) -> None:
-        for name, many in (("array", [array.name for array in self.arrays]), ("option", [option.name for option in self.options])):
-            if twice := {one for one in many if many.count(one) > 1}:
-                raise BadInput(f"{self.name} declares the {name} {twice.pop()!r} twice; give each a name of its own")
-        for option in self.options:
-            if option.name in OPTIONS and option is not OPTIONS[option.name]:
-                raise BadInput(f"{self.name} declares an option {option.name!r}, which iosim knows already; use that one, or another name")
-        for array in self.arrays:
-            if array.instead is not None and array.instead not in {other.name for other in self.arrays}:
-                raise BadInput(f"{self.name} takes {array.instead!r} in place of {array.name}, but declares no such array")
-
-        self._check_parameters()
-
-    def _check_parameters(self) -> None:
-        own = self.parameters.values()
-        unnamed = [one.name for one in own if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-        given = {*unnamed[: 1 + len(self.arrays)], *GIVEN, *self.has}
-        missing = [one for one in own if one.default is one.empty and one.kind not in ANY and one.name not in given]
-        room = math.inf if any(one.kind is one.VAR_POSITIONAL for one in own) else len(unnamed)
-        if room <= len(self.arrays) or missing:
-            wanted = ", ".join(["m", *(array.name for array in self.arrays), "*", *GIVEN, *self.has])
-            raise BadInput(f"{self.name} is declared for parameters among ({wanted}), but its listing has ({', '.join(self.parameters)})")
-        for option in self.has:
-            if not self.takes(option) and option not in AROUND:
-                raise BadInput(f"{self.name} declares an option {option!r}, but its listing has no such parameter")
-        made = {"O"} if self.forward is None else {"dQ", "dK", "dV"}
-        if self.computes is not None and not made <= {*self.outputs}:
-            raise BadInput(
-                f"{self.name} computes attention but does not fill {', '.join(sorted(made))}; declare computes=None, or fill them"
-            )
+        object.__setattr__(self, "options", tuple(self.options))
+        for wrong in contradictions(self):
+            raise BadInput(f"{self.name} {wrong}")
 
     @property
     def parameters(self) -> Mapping[str, Parameter]:
@@ -321,6 +311,80 @@ class Kernel:
         return Options(**{option.name: option.default for option in self.options} | values)
 
 
+def contradictions(own: Kernel) -> Iterator[str]:
+    """What is wrong with a declaration, each with what would work."""
+    yield from _odd_fields(own)
+    yield from _odd_options(own)
+    yield from _odd_arrays(own)
+    yield from _odd_parameters(own)
+
+
+def _odd_fields(own: Kernel) -> Iterator[str]:
+    for field, known in (("computes", ("exact", "masked", None)), ("outside", ("queries", "keys"))):
+        if getattr(own, field) not in known:
+            yield f"is declared with {field}={getattr(own, field)!r}; known: {', '.join(map(repr, known))}"
+    for field in ("brings", "wide", "settle", "grid", "product", "pieces"):
+        value = getattr(own, field)
+        if not callable(value) and (value is not None or field not in ("brings", "grid")):
+            yield f"is declared with {field}={value!r}, which must be a function"
+    if not re.fullmatch("#[0-9a-fA-F]{6}", own.colour) or len(own.letter) > 1:
+        yield f"is declared with colour={own.colour!r} and letter={own.letter!r}; a colour is spelled #RRGGBB, and a letter is one"
+    for odd, what in ((isgeneratorfunction, "a generator"), (iscoroutinefunction, "a coroutine"), (isasyncgenfunction, "a coroutine")):
+        if odd(unwrap(own.listing)):
+            yield f"is {what}, which does nothing when it is called; write a plain function, without yield and async"
+
+
+def _odd_options(own: Kernel) -> Iterator[str]:
+    for option in own.options:
+        if not isinstance(option, Option):
+            yield f"declares the option {option!r}; declare it as Option(name, default, help)"
+    for option in own.options:
+        parameter = own.parameters.get(option.name)
+        if own.has.count(option.name) > 1:
+            yield f"declares the option {option.name!r} twice; give each a name of its own"
+        if option.name in TAKEN or OPTIONS.get(option.name, option) is not option:
+            yield f"declares an option {option.name!r}, which means something else to iosim; give it another name"
+        if not own.takes(option.name) and option.name not in AROUND:
+            yield f"declares an option {option.name!r}, but its listing has no such parameter"
+        if parameter is not None and parameter.default not in (parameter.empty, option.default):
+            yield f"declares the option {option.name} with {option.default!r}, but its listing has {parameter.default!r}; let both be one"
+
+
+def _odd_arrays(own: Kernel) -> Iterator[str]:
+    names = [array.name for array in own.arrays]
+    sizes = dict.fromkeys(SIZES, 1) | {option.name: option.default for option in own.options if type(option.default) is int}
+    for array in own.arrays:
+        if names.count(array.name) > 1:
+            yield f"declares the array {array.name!r} twice; give each a name of its own"
+        if array.instead is not None and array.instead not in names:
+            yield f"takes {array.instead!r} in place of {array.name}, but declares no such array"
+        try:
+            evaluate(array.rows, sizes), evaluate(array.cols, sizes)
+        except BadInput as error:
+            yield f"declares the array {array.name} with a shape that cannot be read: {error}"
+    if "dO" in own.inputs and own.forward is None:
+        yield "reads dO, so it is a backward pass; declare forward=, the kernel whose outputs it reads"
+    made = {"O"} if own.forward is None else {"dQ", "dK", "dV"}
+    if own.computes is not None and not made <= {*own.outputs}:
+        yield f"computes attention but does not fill {', '.join(sorted(made))}; declare computes=None, or fill them"
+
+
+def _odd_parameters(own: Kernel) -> Iterator[str]:
+    parameters, names = own.parameters.values(), [array.name for array in own.arrays]
+    placed = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    first, rest = placed[: 1 + len(names)], placed[1 + len(names) :]
+    missing = [one for one in parameters if one.default is one.empty and one.kind not in ANY and one.name not in {*first, *GIVEN, *own.has}]
+    room = math.inf if any(one.kind is one.VAR_POSITIONAL for one in parameters) else len(placed)
+    if room <= len(names) or missing or {*first} & {*GIVEN, *own.has}:
+        wanted = ", ".join(["m", *names, "*", *GIVEN, *own.has])
+        yield f"is declared for parameters among ({wanted}), but its listing has {signature(own.listing)}"
+    for array, parameter in zip(names, first[1:], strict=False):
+        if parameter in names and parameter != array:
+            yield f"declares {array} where its listing has {parameter}; declare the arrays in the order of the parameters"
+    if alone := [name for name in rest if own.parameters[name].kind is Parameter.POSITIONAL_ONLY]:
+        yield f"takes {', '.join(alone)} by position alone, and iosim gives them by keyword; put the / in front of them"
+
+
 def kernel(*arrays: tuple[Array, ...], name: str | None = None, **declared: Any) -> Callable[[Listing], Listing]:
     """Declare the function below as a kernel: its arrays, in the order of its parameters, and whatever else :class:`Kernel` takes.
 
@@ -335,6 +399,8 @@ def kernel(*arrays: tuple[Array, ...], name: str | None = None, **declared: Any)
     def declare(listing: Listing) -> Listing:
         own = name or listing.__name__.replace("_", "-")
         try:
+            if not all(isinstance(array, Array) for some in arrays for array in some):
+                raise TypeError("arrays stand in reads(...), fills(...) and keeps(...)")
             made = Kernel(own, listing, tuple(array for some in arrays for array in some), **declared)
         except TypeError as error:
             known = ", ".join(field.name for field in fields(Kernel)[3:])

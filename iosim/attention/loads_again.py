@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from inspect import unwrap
 from types import FrameType
 
+from iosim.attention.own_kernels import place_of
 from iosim.attention.plan import Plan
 from iosim.core.events import Box, Event
 
 
 def loads_again(plan: Plan) -> list[str]:
     """Where the listing loads what is on chip already, line by line: that moves words for nothing."""
-    watch = OnChip(plan.kernel.listing.__code__.co_filename)
-    m = plan.machine("trace", [watch.see])
-    plan.run(m)
-    return [f"{Path(watch.file).name}, line {line}: {what} is loaded again while it is on chip" for line, what in watch.again.items()]
+    watch = OnChip(unwrap(plan.kernel.listing).__code__.co_filename)
+    plan.run(plan.machine("count", [watch.see]))  # where one tile of each kind shows it
+    return [f"{place_of(plan.kernel)}, line {line}: {what} is loaded again while it is on chip" for line, what in watch.again.items()]
 
 
 class OnChip:

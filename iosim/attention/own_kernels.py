@@ -3,93 +3,119 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
+from itertools import count
 from types import ModuleType
 
-from iosim.attention.declaration import ARRAYS, GIVEN, Array, Kernel, declarations, fills, keeps, reads
+from iosim.attention.declaration import ANY, ARRAYS, GIVEN, Array, Kernel, declarations, fills, keeps, reads
 from iosim.core.errors import BadInput, IosimError
 from iosim.core.options import OPTIONS, Option
+from iosim.machine import ledger
 
-OWN = "iosim_own_kernels_"  # how the modules of users' files are called
+OWN, NUMBERS = "iosim_own_kernels_", count()  # how the modules of users' files are called
+HOMES: dict[Kernel, str] = {}  # where kernels of files were found, as FILE.py:FUNCTION
+IMPORTED: dict[str, tuple[dict[str, bytes], ModuleType]] = {}  # by file: what it and the modules beside it held, and its module
 SPELLED = {"L": "l", "M": "m"}  # parameters that say what an array is in the capitals of the papers
 FILLED = ("O", "LSE", "l", "m", "dQ", "dK", "dV")  # what a listing of attention leaves behind; the rest only waits in HBM
 DECLARE = 'declare it: @iosim.kernel(reads("Q", "K", "V"), fills("O"), keeps(Array("X", "n", "dv")))'
 
 
 def of_file(asked: str) -> Kernel:
-    """The kernel of ``FILE.py:FUNCTION``; raises :class:`BadInput` naming what is not there or fails."""
-    path, _, function = asked.rpartition(":")
-    if not Path(path).is_file():
-        raise BadInput(f"there is no file {path!r}; give FILE.py:FUNCTION")
+    """The kernel of ``FILE.py:FUNCTION``, or of ``FILE.py:NAME`` for the name that a declaration gives it.
+
+    Raises :class:`BadInput` naming what is not there or fails.
+    """
+    path, _, name = asked.rpartition(":")
     if not path.endswith(".py"):
         raise BadInput(f"{path!r} is no Python file; give FILE.py:FUNCTION")
-    module = _module(str(Path(path).resolve()), Path(path).stat().st_mtime_ns)
-    there = [name for name, value in vars(module).items() if inspect.isfunction(value) and value.__module__ == module.__name__]
-    if function not in there:
-        raise BadInput(f"{path} has no function {function!r}; it has: {', '.join(there) or 'none'}")
-    return of_listing(getattr(module, function), asked)
-
-
-@cache
-def _module(place: str, _: int) -> ModuleType:
-    name = f"{OWN}{len(sys.modules)}"
-    spec = spec_from_file_location(name, place)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[name] = module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except BaseException as error:
-        del sys.modules[name]
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        raise BadInput(f"{place} fails when it is imported{_where(error, place)}: {type(error).__name__}: {error}") from None
-    return module
-
-
-def _where(error: BaseException, place: str) -> str:
-    if isinstance(error, SyntaxError) and error.filename == place:
-        return f", line {error.lineno}"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == place]
-    return f", line {lines[-1]}" if lines else ""
-
-
-def of_listing(listing: Callable[..., None], asked: str | None = None) -> Kernel:
-    """The kernel that a function was declared to be, or that the names of its parameters say.
-
-    Raises :class:`BadInput` for what is no function, for a name of ours, and for parameters that cannot be understood.
-    """
-    if not inspect.isfunction(listing):
-        raise BadInput(f"a kernel must be a name, a listing or FILE.py:FUNCTION, not {listing!r}")
-    found = declarations(listing)
-    made = found[0] if found else undeclared(listing)
+    if not os.path.isfile(path):
+        raise BadInput(f"there is no file {path!r}; give FILE.py:FUNCTION")
+    found = vars(_module(os.path.realpath(path)))
+    functions = {name: value for name, value in found.items() if inspect.isfunction(value) and value.__module__ == found["__name__"]}
+    declared = {made.name: made for function in functions.values() for made in declarations(function)}
+    if name not in found and name not in declared:
+        there = ", ".join(name for name in functions if not name.startswith("_")) or "none"
+        raise BadInput(f"{path} has no function {name!r}; it has: {there}")
+    made = of_listing(found[name], name) if name in found else declared[name]
+    HOMES[made] = f"{os.path.realpath(path)}:{name}"
     return made
 
 
+def _module(place: str) -> ModuleType:
+    """The module of a file, imported anew where the file or a module beside it has changed."""
+    held, module = IMPORTED.get(place, ({}, None))
+    if module is None or any(_bytes(file) != source for file, source in held.items()):
+        held, module = IMPORTED[place] = _imported(place)
+    return module
+
+
+def _imported(place: str) -> tuple[dict[str, bytes], ModuleType]:
+    """A module, and what its file and those of the modules beside it hold; other files may have others of the same name beside them."""
+    name, folder, before = f"{OWN}{next(NUMBERS)}", os.path.dirname(place), {*sys.modules}
+    module = sys.modules[name] = ModuleType(name)
+    module.__file__, source = place, _bytes(place)
+    sys.path.insert(0, folder)
+    try:
+        with redirect_stdout(sys.stderr):  # where it spoils no answer
+            exec(compile(source, place, "exec", dont_inherit=True), vars(module))
+    except (Exception, SystemExit) as error:
+        raise _told(error, f"{place} fails when it is imported", _line(error, place)) from None
+    finally:
+        sys.path.remove(folder)
+        beside = {name: one for name, one in sys.modules.items() if name.partition(".")[0] not in before and _is_in(one, folder)}
+        for one in beside:
+            del sys.modules[one]
+    return {file: _bytes(file) for file in [place, *(str(one.__file__) for one in beside.values())]}, module
+
+
+def _bytes(file: str) -> bytes:
+    with open(file, "rb") as opened:
+        return opened.read()
+
+
+def _is_in(module: ModuleType, folder: str) -> bool:
+    home = sys.modules[module.__name__.partition(".")[0]].__file__ or ""
+    return folder in (os.path.dirname(home), os.path.dirname(os.path.dirname(home)) if home.endswith("__init__.py") else "")
+
+
+def of_listing(listing: Callable[..., None], name: str | None = None) -> Kernel:
+    """The kernel that a function was declared to be, or that the names of its parameters say; ``name`` is how it was asked for.
+
+    Raises :class:`BadInput` for what is no function, and for parameters that cannot be understood.
+    """
+    if not inspect.isfunction(listing):
+        what = f"{name or repr(listing)}, which is of type {type(listing).__name__}"
+        raise BadInput(f"a kernel must be a name, a function such as def name(m, Q, K, V, O, ...), or FILE.py:FUNCTION, not {what}")
+    found = declarations(listing)
+    made = found[0] if found else undeclared(listing, name or listing.__name__)
+    return made
+
+
+def check_forward(made: Kernel, forward: Kernel) -> None:
+    """Raise :class:`BadInput` for a backward kernel that reads what its forward kernel does not leave behind."""
+    known = [array.name for array in forward.arrays if array.role != "scratch"]
+    if strange := [name for name in made.inputs if name not in (*known, "dO")]:
+        raise BadInput(f"{made} reads {', '.join(strange)}, but its forward kernel {forward} has: {', '.join(known)}, and dO is given")
+
+
 @cache
-def undeclared(listing: Callable[..., None]) -> Kernel:
+def undeclared(listing: Callable[..., None], name: str) -> Kernel:
     """The kernel that the names of its parameters say: known arrays, then by keyword what iosim gives and options with defaults."""
-    parameters = list(inspect.signature(listing).parameters.values())[1:]
-    positional = [parameter.name for parameter in parameters if parameter.default is parameter.empty and parameter.name not in GIVEN]
-    spelled = [SPELLED.get(name, name) for name in positional]
-    unknown = [name for name, array in zip(positional, spelled, strict=True) if array not in ARRAYS]
+    given = [one for one in list(inspect.signature(listing).parameters.values())[1:] if one.name not in GIVEN and one.kind not in ANY]
+    arrays = [one.name for one in given if one.default is one.empty or (one.default is None and SPELLED.get(one.name, one.name) in ARRAYS)]
+    spelled = [SPELLED.get(array, array) for array in arrays]
+    unknown = [array for array, known in zip(arrays, spelled, strict=True) if known not in ARRAYS]
     if unknown or not {"Q", "K", "V"} <= {*spelled}:
-        known = ", ".join(name for name in positional if name not in unknown) or "none"
+        understood = ", ".join(array for array in arrays if array not in unknown) or "none"
         what = f"knows no array {', '.join(unknown)}" if unknown else "needs Q, K and V"
-        raise BadInput(f"{listing.__name__} cannot be understood by its parameters: iosim {what}; understood: {known}; {DECLARE}")
-    if "dO" in positional:
-        raise BadInput(
-            f"{listing.__name__} reads dO, so it is a backward pass; declare it, with forward= the kernel whose outputs it reads"
-        )
-    own = [parameter for parameter in parameters if parameter.default is not parameter.empty and parameter.name not in GIVEN]
-    arrays = tuple(map(_role, spelled))
-    return Kernel(listing.__name__, listing, arrays, tuple(map(_option, own)), computes="exact" if "O" in spelled else None)
+        raise BadInput(f"{name} cannot be understood by its parameters: iosim {what}; understood: {understood}; {DECLARE}")
+    options = tuple(_option(one) for one in given if one.name not in arrays)
+    return Kernel(name, listing, tuple(map(_role, spelled)), options, computes="exact" if "O" in spelled else None)
 
 
 def _role(array: str) -> Array:
@@ -112,14 +138,31 @@ def told_where(kernel: Kernel) -> Iterator[None]:
     """Errors in a listing of a user name its file and line; whatever is not iosim's own becomes a :class:`BadInput`."""
     try:
         yield
-    except Exception as error:
-        code = kernel.listing.__code__
-        raise _placed(error, code.co_filename, code.co_firstlineno) from None
+    except (Exception, SystemExit) as error:
+        frames, code = traceback.extract_tb(error.__traceback__), inspect.unwrap(kernel.listing).__code__
+        if any(frame.filename == ledger.__file__ and frame.name == "emit" for frame in frames):
+            raise  # it is an observer's, such as of a pipe that was closed
+        told = _told(error, place_of(kernel), _line(error, code.co_filename) or code.co_firstlineno)
+        raise told from None if isinstance(error, IosimError) else error
 
 
-def _placed(error: Exception, file: str, first: int) -> Exception:
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    where = f"{Path(file).name}, line {lines[-1] if lines else first}"
+def place_of(kernel: Kernel) -> str:
+    """The file of a listing, or its name where it was typed into a notebook."""
+    file = inspect.unwrap(kernel.listing).__code__.co_filename
+    return os.path.basename(file) if os.path.isfile(file) else str(kernel)
+
+
+def _line(error: BaseException, file: str) -> int | None:
+    """The line of a file in which an error came up, if it came up there."""
+    if isinstance(error, SyntaxError) and error.filename == file:
+        return error.lineno
+    return next((frame.lineno for frame in reversed(traceback.extract_tb(error.__traceback__)) if frame.filename == file), None)
+
+
+def _told(error: BaseException, where: str, line: int | None) -> IosimError:
+    """An error in one line, which says where it came up."""
+    text = " ".join((error.msg if isinstance(error, SyntaxError) else str(error)).split())
+    place = where if line is None else f"{where}, line {line}"
     if isinstance(error, IosimError):
-        return type(error)(f"{where}: {error}")
-    return BadInput(f"{where}: {type(error).__name__}: {error}")
+        return type(error)(f"{place}: {text}")
+    return BadInput(f"{place}: {type(error).__name__}{text and ': '}{text}")

@@ -36,7 +36,7 @@ def kernels_of(name: Named, asked: Pass | None) -> tuple[Kernel, ...]:
     if asked not in PASSES:
         raise BadInput(f"pass must be {', '.join(PASSES[:-1])} or {PASSES[-1]}, not {asked!r}")
     if own.forward is not None and asked != "backward":
-        raise BadInput(f"{own} is a backward pass and has no other; ask for --pass {asked} of {own.forward}")
+        raise BadInput(f"{own} is a backward pass and has no other; ask for --pass {asked} of {kernel(own.forward)}")
     if own.forward is None and own.backward is None and asked != "forward":
         raise BadInput(f"{own} has no backward pass; ask for --pass forward")
     backward = own if own.backward is None else kernel(own.backward)

@@ -65,11 +65,7 @@ class Plan:
 
     def told(self) -> AbstractContextManager[None]:
         """Where an error in a listing of a user gets its file and line."""
-        if ours(self.kernel):
-            return nullcontext()
-        from iosim.attention.own_kernels import told_where
-
-        return told_where(self.kernel)
+        return told(self.kernel)
 
     def would_fit(self) -> str:
         """What would fit where the blocks do not."""
@@ -111,6 +107,15 @@ class Plan:
         return predict.residents(self.formula, self.problem, self.blocks, self.options, self.sram.unit)
 
 
+def told(own: Kernel) -> AbstractContextManager[None]:
+    """Where an error in what a user wrote gets its file and line."""
+    if ours(own):
+        return nullcontext()
+    from iosim.attention.own_kernels import told_where
+
+    return told_where(own)
+
+
 def by_tensor(counts: Counts) -> Counts:
     """The counts with the arrays of all query heads of a group, ``Q[0]`` and its like, as one."""
     arrays: dict[str, Traffic] = {}
@@ -142,13 +147,15 @@ def make_plan(
     own, size = kernel(asked), capacity(sram)
     check_rules(own, problem)
     values = {name: own.option(name).checked(value) for name, value in given.items() if value is not None}
-    notes = own.settle(problem, size, values)
+    with told(own):
+        notes = own.settle(problem, size, values)
     options = own.chosen(values)
     if options.pack and problem.group > 1 and (problem.mask is not None or problem.block_mask is not None):
         raise BadInput("packed heads take causal and window, no element or block mask, whose rows are queries; leave the heads unpacked")
     cut = _blocks(own, problem, size, blocks, options)
     if own.brings is not None and problem.block_mask is None:
-        problem = replace(problem, block_mask=own.brings(problem, cut))
+        with told(own):
+            problem = replace(problem, block_mask=own.brings(problem, cut))
     lax: Overflow = "record" if own.wide(options) or (isinstance(blocks, str) and blocks == "paper") else "error"
     return Plan(own, problem, cut, options, size, overflow or lax, notes)
 

@@ -158,7 +158,8 @@ class Report:
     def grid(self) -> int | None:
         """How many thread blocks a GPU is asked to run; None for a sequence of many kernels."""
         grid = self.plan.kernel.grid
-        return None if grid is None else grid(self.plan)
+        with self.plan.told():
+            return None if grid is None else grid(self.plan)
 
     @property
     def time(self) -> Time | None:

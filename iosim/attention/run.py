@@ -97,7 +97,7 @@ def report(
     notes = [] if run or execute is False else [f"counted, not executed: n or nk is above {EXECUTE_UP_TO}"]
     if not predicted:
         notes.append(road)
-    if not ours(plan.kernel) and _small(plan):
+    if not ours(plan.kernel):
         from iosim.attention.loads_again import loads_again
 
         notes += loads_again(plan)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypedDict, TypeVar
 
 import click
@@ -224,8 +224,7 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does, with the options of listings of users that are named."""
         kernels = [kernel(name) for arg in args for name in arg.rpartition("=")[2].split(",") if ".py:" in name]
-        own = {option.name: option for one in kernels for option in one.options if option.name not in VARIANTS}
-        ctx.meta[OF_USERS] = [_parameter(variant(option, kernels)) for option in own.values()] if self._takes_variants() else []
+        ctx.meta[OF_USERS] = of_users(kernels, super().get_params(ctx)) if self._takes_variants() else []
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -247,6 +246,22 @@ class Command(click.Command):
                     formatter.write_dl(found)
         with formatter.section("Other"):
             formatter.write_dl(list(records.values()))
+
+
+def of_users(kernels: Sequence[Kernel], params: Iterable[click.Parameter]) -> list[click.Parameter]:
+    """The options of listings of users, each once; raises :class:`BadInput` for one that is called like something else beside it."""
+    taken, own = {name for param in params for name in (param.name, *param.opts)}, dict[str, Option]()
+    options = [(one, option) for one in kernels for option in one.options if option.name not in VARIANTS]
+    for one, option in options:
+        known = own.setdefault(option.name, option)
+        flags = {other.flag for other in own.values() if other is not known}
+        if {option.name, option.flag} & {*taken, *flags} or _kind(option) != _kind(known):
+            raise BadInput(f"{one} has an option {option.flag}, which means something else in this command; give it another name")
+    return [_parameter(variant(option, kernels)) for option in own.values()]
+
+
+def _kind(option: Option) -> tuple[object, ...]:
+    return type(option.default), option.flag, option.choices if isinstance(option.default, str) else ()
 
 
 def _parameter(decorate: Callable[[Callable[[], None]], Callable[[], None]]) -> click.Parameter:

@@ -136,8 +136,12 @@ def kernel(option: str, text: str) -> Kernel:
 
 
 def kernels(option: str, text: str) -> tuple[Kernel, ...]:
-    """Names joined by commas, each once."""
-    return tuple(dict.fromkeys(kernel(option, name.strip()) for name in text.split(",")))
+    """Names joined by commas, each once; raises :class:`BadInput` for two kernels of one name."""
+    found = tuple(dict.fromkeys(kernel(option, name.strip()) for name in text.split(",")))
+    names = [one.name for one in found]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise BadInput(f"{option} {text}: two kernels are called {twice[0]}; give one of the functions another name")
+    return found
 
 
 def lengths(option: str, text: str) -> tuple[int, ...]:
