@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,38 +61,23 @@ class Row:
         if self.sound:
             return None
         where = f"{self.kernel} {self.case}: {self.array}"
-        for did, predicted, measured in self._directions():
+        reads, writes = (self.predicted_reads, self.measured_reads), (self.predicted_writes, self.measured_writes)
+        for did, (predicted, measured) in (("read", reads), ("written", writes)):
             if predicted != measured:
                 return f"{where} is {did} {measured:,} times by the {self.meter}, and {predicted:,} times are predicted"
         if self.plain_loads:
             return f"{where} is read by plain loads {self.plain_loads:,} times by the {self.meter}, where atomic updates are declared"
         return f"{where} is {self.max_error:.1e} from the float64 oracle's under the {self.meter}, above the bound {self.bound:.1e}"
 
-    def _directions(self) -> Sequence[tuple[str, int, int]]:
-        return (
-            ("read", self.predicted_reads, self.measured_reads),
-            ("written", self.predicted_writes, self.measured_writes),
-        )
-
     def record(self) -> dict[str, str | int | float | bool | None]:
         """The row as JSON has it."""
-        return {
-            "kernel": self.kernel,
-            "case": self.case,
-            "meter": self.meter,
-            "array": self.array,
-            "predicted_reads": self.predicted_reads,
-            "measured_reads": self.measured_reads,
-            "predicted_writes": self.predicted_writes,
-            "measured_writes": self.measured_writes,
-            "plain_loads": self.plain_loads,
-            "equal": self.equal,
-            "max_error": self.max_error,
-            "bound": self.bound,
-            "within": self.within,
-            "sectors": self.sectors,
-            "requests": self.requests,
-        }
+        return {name: getattr(self, name) for name in RECORDED}
+
+
+RECORDED = (
+    *("kernel", "case", "meter", "array", "predicted_reads", "measured_reads", "predicted_writes", "measured_writes"),
+    *("plain_loads", "equal", "max_error", "bound", "within", "sectors", "requests"),
+)
 
 
 def compare(case: Case, measured: Measured) -> list[Row]:

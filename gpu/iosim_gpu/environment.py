@@ -14,12 +14,7 @@ from iosim.core.errors import BadInput
 
 GPU = 'pip install "iosim[gpu]"'
 REMEDIES = {
-    "numba": GPU,
-    "numba-cuda": GPU,
-    "NVVM": GPU,
-    "NVRTC": GPU,
-    "nvJitLink": GPU,
-    "simulator": GPU,
+    **dict.fromkeys(("numba", "numba-cuda", "NVVM", "NVRTC", "nvJitLink", "simulator"), GPU),
     "driver": "install NVIDIA's driver, of CUDA 13.0 or newer (only to run on a GPU)",
     "device": "use a machine with a GPU (only for what runs on one; the other meters do not)",
     "cupy": 'pip install "iosim[cupy]" (only for baselines on a GPU)',
@@ -201,13 +196,11 @@ def _released(distribution: str) -> str:
 
 
 PROBES: dict[str, Callable[[str], Part]] = {
-    "numba": _package,
-    "numba-cuda": _numba_cuda,
+    **dict.fromkeys(("numba", "cupy", "greenlet"), _package),
     **dict.fromkeys(WHEELS, _library),
+    "numba-cuda": _numba_cuda,
     "simulator": _simulator,
     "driver": _driver,
     "device": _device,
-    "cupy": _package,
-    "greenlet": _package,
     "ncu": _ncu,
 }

@@ -11,37 +11,15 @@ from numpy.typing import NDArray
 Lanes: TypeAlias = NDArray[Any]
 """A value for each lane of a batch of threads, or, with no axis, one value that all of them share."""
 
-DTYPES: dict[str, np.dtype[Any]] = {
-    "pred": np.dtype(np.bool_),
-    "b8": np.dtype(np.uint8),
-    "b16": np.dtype(np.int16),
-    "b32": np.dtype(np.int32),
-    "b64": np.dtype(np.int64),
-    "s8": np.dtype(np.int8),
-    "s16": np.dtype(np.int16),
-    "s32": np.dtype(np.int32),
-    "s64": np.dtype(np.int64),
-    "u8": np.dtype(np.uint8),
-    "u16": np.dtype(np.uint16),
-    "u32": np.dtype(np.uint32),
-    "u64": np.dtype(np.uint64),
-    "f16": np.dtype(np.float16),
-    "f32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64),
+DTYPES: dict[str, np.dtype[Any]] = {"pred": np.dtype(np.bool_), "b8": np.dtype(np.uint8)} | {
+    f"{kind}{width}": np.dtype(f"{kept}{width // 8}")
+    for kind, kept, widths in (("b", "i", (16, 32, 64)), ("s", "i", (8, 16, 32, 64)), ("u", "u", (8, 16, 32, 64)), ("f", "f", (16, 32, 64)))
+    for width in widths
 }
 """What an operand of each type is computed as. Bits are signed, as registers keep them: most work needs no view then."""
 
-REGISTERS: dict[str, np.dtype[Any]] = {
-    name: DTYPES[kept]
-    for kept, names in {
-        "pred": ("pred",),
-        "b16": ("b16", "s16", "u16"),
-        "b32": ("b32", "s32", "u32"),
-        "b64": ("b64", "s64", "u64"),
-        "f32": ("f32",),
-        "f64": ("f64",),
-    }.items()
-    for name in names
+REGISTERS: dict[str, np.dtype[Any]] = {kind: DTYPES[kind] for kind in ("pred", "f32", "f64")} | {
+    f"{kind}{width}": DTYPES[f"b{width}"] for kind in "bsu" for width in (16, 32, 64)
 }
 """What a register declared with each type is kept as; other declarations are refused."""
 

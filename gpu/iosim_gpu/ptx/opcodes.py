@@ -115,14 +115,7 @@ def _approximations() -> _Rows:
     yield from _flushes("div.full", "f32", 2, np.divide)
 
 
-_ORDER: dict[str, Compute] = {
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
-}
+_ORDER: dict[str, Compute] = {name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")}
 
 
 def _comparisons() -> _Rows:
