@@ -16,3 +16,12 @@ def predicted(kernel: str, problem: Attention, blocks: Blocks, options: Options 
     34082816
     """
     return sum(array.reads + array.writes for array in predict.predict(kernel, problem, blocks, options).values())
+
+
+def in_a_head(kernel: str, Bc: int = 64, *, causal: bool = False) -> int:
+    """What a kernel moves at N = 4096, d = 64 in tiles of 64 x Bc.
+
+    >>> in_a_head("flash2")
+    34082816
+    """
+    return predicted(kernel, Attention(n=4096, d=64, causal=causal), Blocks(64, Bc))

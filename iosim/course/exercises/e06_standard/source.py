@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from iosim.core.problem import Attention, Blocks
 from iosim.course.exercises.scores import weight_answers
-from iosim.course.predicted import predicted
+from iosim.course.predicted import in_a_head
 from iosim.course.spec import Exercise, KernelCheck, Mistake, Trial
 from iosim.course.trials import attention_trials
 from iosim.memory import Hbm, Machine, exp
@@ -43,11 +42,6 @@ def trials(rng: np.random.Generator) -> list[Trial]:
     return attention_trials(standard, rng, outputs=("S", "P", "O"), expected=weight_answers)
 
 
-def words(kernel: str) -> int:
-    """What a kernel moves at N = 4096, d = 64 in tiles of 64 x 64."""
-    return predicted(kernel, Attention(n=4096, d=64), Blocks(64, 64))
-
-
 PAIRS = 4096**2
 
 EXERCISE = Exercise(
@@ -61,8 +55,8 @@ EXERCISE = Exercise(
     formula="S = scale Q K^T;  P_ij = exp(S_ij - max_j S_ij) / sum_j exp(S_ij - max_j S_ij);  O = P V",
     paper="FlashAttention (Dao et al. 2022, arXiv 2205.14135), Algorithm 0: S is computed by blocks and stored; S is read, and P stored; P "
     "and V are read by blocks, and O stored. It counts K and V once; with a bounded SRAM they pass by once for every query tile.",
-    why=f"At N = 4096, d = 64 in tiles of 64 x 64 this moves {words('standard'):,} words, {4 * PAIRS:,} of them for S and P, which also "
-    f"take {2 * 4 * PAIRS // 2**20} MiB of HBM a head in float32. Exercise 8 moves {words('flash2'):,}, and stores neither.",
+    why=f"At N = 4096, d = 64 in tiles of 64 x 64 this moves {in_a_head('standard'):,} words, {4 * PAIRS:,} of them for S and P, which "
+    f"also take {2 * 4 * PAIRS // 2**20} MiB of HBM a head in float32. Exercise 8 moves {in_a_head('flash2'):,}, and stores neither.",
     hints=(
         "Three passes, one after the other, each a nest of loops of its own. What does each read from HBM, and what does it store? Nothing "
         "on chip outlives its loop.",

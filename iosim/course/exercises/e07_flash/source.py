@@ -10,7 +10,7 @@ from iosim.core.problem import Attention, Blocks
 from iosim.course.exercises import mistakes as common
 from iosim.course.exercises.excerpt import excerpt
 from iosim.course.exercises.scores import statistic_answers
-from iosim.course.predicted import predicted
+from iosim.course.predicted import in_a_head
 from iosim.course.spec import Exercise, KernelCheck, Mistake, Trial
 from iosim.course.trials import attention_trial, attention_trials, pick
 from iosim.memory import Hbm, Machine, exp, maximum
@@ -74,11 +74,6 @@ def long_rows(rng: np.random.Generator) -> tuple[Attention, Blocks]:
     return Attention(2 * cols + 3, d, nk=2 * cols, dv=1), Blocks(2, cols)
 
 
-def words(kernel: str, Bc: int) -> int:
-    """What a kernel moves at N = 4096, d = 64 in tiles of 64 x Bc."""
-    return predicted(kernel, Attention(n=4096, d=64), Blocks(64, Bc))
-
-
 FILLING = excerpt(flash, "for i in m.tiles", 'name="m_i"')
 LOOPS = excerpt(flash, "for j in m.tiles", "q, o, l_i, m_i =")
 TURNED = """    for i in m.tiles(N_q, Br):
@@ -111,9 +106,9 @@ EXERCISE = Exercise(
     "O_new = (l exp(m - m_new) O + exp(m~ - m_new) P V) / l_new",
     paper="FlashAttention (Dao et al. 2022, arXiv 2205.14135), Algorithm 1: O, l and m are filled in HBM; the outer loop loads K_j and "
     "V_j, the inner one Q_i, O_i, l_i and m_i, and stores the last three. Its appendix C shows that O in HBM is right for the keys so far.",
-    why=f"At N = 4096, d = 64 in tiles of 64 x 64 standard attention moves {words('standard', 64):,} words and this "
-    f"{words('flash', 64):,}. With 256 keys in a tile it is {words('flash', 256):,}: everything but K and V comes by once for every key "
-    "tile, so that a larger SRAM moves fewer words, which does nothing for S and P in HBM.",
+    why=f"At N = 4096, d = 64 in tiles of 64 x 64 standard attention moves {in_a_head('standard'):,} words and this "
+    f"{in_a_head('flash'):,}. With 256 keys in a tile it is {in_a_head('flash', 256):,}: everything but K and V comes by once for every "
+    "key tile, so that a larger SRAM moves fewer words, which does nothing for S and P in HBM.",
     hints=(
         "O_i in HBM is divided by the sum of the keys so far. By what must it be multiplied to be a plain sum of exp(S - m_new) V again, "
         "so that the new tile's can be added to it, and by what must all be divided then?",

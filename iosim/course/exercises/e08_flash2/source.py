@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from iosim.core.problem import Attention, Blocks
 from iosim.course.exercises import mistakes as common
-from iosim.course.predicted import predicted
+from iosim.course.predicted import in_a_head
 from iosim.course.spec import Exercise, KernelCheck, Mistake, Trial
 from iosim.course.trials import attention_trials
 from iosim.memory import Hbm, Machine, exp, log, maximum
@@ -43,11 +42,6 @@ def trials(rng: np.random.Generator) -> list[Trial]:
     return attention_trials(flash2, rng, outputs=("O", "LSE"))
 
 
-def words(kernel: str) -> int:
-    """What a kernel moves at N = 4096, d = 64 in tiles of 64 x 64."""
-    return predicted(kernel, Attention(n=4096, d=64), Blocks(64, 64))
-
-
 EXERCISE = Exercise(
     number=8,
     name="flash2",
@@ -60,8 +54,8 @@ EXERCISE = Exercise(
     "in the end O / l and LSE = m + log l",
     paper="FlashAttention-2 (Dao 2023, arXiv 2307.08691), Algorithm 1. Its line for O prints the factor exp(m - m_new) with an exponent "
     "-1; the factor itself is right.",
-    why=f"At N = 4096, d = 64 in tiles of 64 x 64, the first paper's order moves {words('flash'):,} words and this one "
-    f"{words('flash2'):,}: {words('flash') / words('flash2'):.2f} times fewer, for the same numbers.",
+    why=f"At N = 4096, d = 64 in tiles of 64 x 64, the first paper's order moves {in_a_head('flash'):,} words and this one "
+    f"{in_a_head('flash2'):,}: {in_a_head('flash') / in_a_head('flash2'):.2f} times fewer, for the same numbers.",
     hints=(
         "Start from exercise 7 and turn the loops around. What belongs to query tile i (Q_i, O_i, l_i, m_i) is made or loaded before the "
         "loop over key tiles and stored after it.",

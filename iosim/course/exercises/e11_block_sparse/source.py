@@ -17,7 +17,7 @@ from iosim.course.exercises.excerpt import excerpt
 from iosim.course.exercises.scores import statistic_answers
 from iosim.course.predicted import predicted
 from iosim.course.spec import Exercise, KernelCheck, Mistake, Trial
-from iosim.course.trials import attention_trial, long_tiles, pick, ragged_tails, whole_tiles
+from iosim.course.trials import USUAL_PROBLEMS, attention_trial, pick
 from iosim.memory import Hbm, Machine, Mask, exp, maximum
 
 
@@ -58,10 +58,7 @@ def block_sparse(m: Machine, Q: Hbm, K: Hbm, V: Hbm, O: Hbm, L: Hbm, M: Hbm, *, 
 
 def trials(rng: np.random.Generator) -> list[Trial]:
     """The usual problems, each under a block mask of its own."""
-    drawn = (
-        ("whole tiles", whole_tiles(rng)), ("ragged tails", ragged_tails(rng)), ("few, long tiles", long_tiles(rng)),
-        ("long rows", long_rows(rng)),
-    )  # fmt: skip
+    drawn = [(label, draw(rng)) for label, draw in (*USUAL_PROBLEMS, ("long rows", long_rows))]
     return [masked_trial(label, problem, blocks, rng) for label, (problem, blocks) in drawn]
 
 

@@ -19,16 +19,14 @@ from iosim.course.trials import (
     HUGE,
     HUGE_LOGITS,
     USUAL,
+    USUAL_PROBLEMS,
     Data,
     Expected,
     best_known,
     forward_answers,
-    long_tiles,
-    ragged_tails,
     random_data,
     shape_of,
     trial,
-    whole_tiles,
 )
 from iosim.memory import Hbm, Machine, exp
 from iosim.predict.bounds import least_backward_words
@@ -68,10 +66,7 @@ def backward(
 
 def trials(rng: np.random.Generator) -> list[Trial]:
     """The usual problems, each with a random dO, and with the O and the LSE that a forward pass has left."""
-    return [
-        problem(label, *draw(rng), rng)
-        for label, draw in (("whole tiles", whole_tiles), ("ragged tails", ragged_tails), ("few, long tiles", long_tiles))
-    ]
+    return [problem(label, *draw(rng), rng) for label, draw in USUAL_PROBLEMS]
 
 
 def problem(label: str, asked: Attention, blocks: Blocks, rng: np.random.Generator) -> Trial:

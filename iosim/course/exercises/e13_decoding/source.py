@@ -14,7 +14,7 @@ from iosim.course.exercises.excerpt import excerpt
 from iosim.course.exercises.scores import statistic_answers
 from iosim.course.predicted import predicted
 from iosim.course.spec import Array, Exercise, KernelCheck, Mistake, Trial
-from iosim.course.trials import HUGE, HUGE_LOGITS, USUAL, Data, Expected, best_known, forward_answers, pick, random_data, trial
+from iosim.course.trials import HUGE, HUGE_LOGITS, USUAL, Data, Expected, best_known, output_answers, pick, random_data, trial
 from iosim.memory import Hbm, Machine, Mask, exp, maximum
 from iosim.predict.bounds import least_words
 
@@ -103,9 +103,9 @@ def problem(label: str, asked: Attention, blocks: Blocks, sizes: list[int], rng:
         outputs={"O": (asked.n, asked.dv), "M_p": (rows, 1), "L_p": (rows, 1), "O_p": (rows, asked.dv)},
         params={"Br": blocks.rows, "Bc": blocks.cols, "scale": asked.softmax_scale},
         data=[ordered(random_data(asked, rng), 1), ordered(random_data(asked, rng, HUGE_LOGITS), -1)], data_labels=(USUAL, HUGE),
-        expected=lambda data: output(asked, data), mask=parts(asked, blocks, sizes),
+        expected=lambda data: output_answers(asked, data), mask=parts(asked, blocks, sizes),
     )  # fmt: skip
-    found = replace(found, expected=lambda data: {**partial_answers(found, data), **output(asked, data)})
+    found = replace(found, expected=lambda data: {**partial_answers(found, data), **output_answers(asked, data)})
     return replace(found, best=best_known(asked, found), least=least_words(asked, found.sram))
 
 
@@ -138,11 +138,6 @@ def partial_answers(found: Trial, data: Data) -> Expected:
     right = statistic_answers(found, {**data, "Q": np.tile(data["Q"], (rows // len(data["Q"]), 1))})
     (l, c), (o, b) = right["l"], right["O"]
     return {"M_p": right["m"], "L_p": (l, c), "O_p": (o * l, float(((np.abs(o) + b) * c + l * b).max()))}
-
-
-def output(asked: Attention, data: Data) -> Expected:
-    """O from the oracle; the bound holds for key tiles of one key, and parts are tiles too, that were merged before."""
-    return {"O": forward_answers(asked, data)["O"]}
 
 
 CACHE, CHIP = Attention(n=1, d=128, nk=65_536), device("a100-40gb")

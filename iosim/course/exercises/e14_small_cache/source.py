@@ -9,7 +9,7 @@ from iosim.core.problem import Attention, Blocks
 from iosim.core.units import Capacity
 from iosim.course.predicted import predicted
 from iosim.course.spec import Exercise, KernelCheck, Mistake, Trial
-from iosim.course.trials import Data, Expected, attention_trial, forward_answers, pick
+from iosim.course.trials import attention_trial, output_answers, pick
 from iosim.memory import Hbm, Machine, exp, maximum
 from iosim.predict.bounds import least_words
 
@@ -73,12 +73,7 @@ def one_tile(rng: np.random.Generator) -> tuple[Attention, Blocks]:
 
 def problem(label: str, asked: Attention, blocks: Blocks, rng: np.random.Generator) -> Trial:
     """A forward problem as a trial, in the room that the solution needs."""
-    return attention_trial(small_cache, label, asked, blocks, rng, scratch=("S",), expected=lambda _, data: output(asked, data))
-
-
-def output(asked: Attention, data: Data) -> Expected:
-    """O from the oracle; the bound holds for a sum key by key."""
-    return {"O": forward_answers(asked, data)["O"]}
+    return attention_trial(small_cache, label, asked, blocks, rng, scratch=("S",), expected=lambda _, data: output_answers(asked, data))
 
 
 HEAD, SRAM, TILES = Attention(n=4096, d=64), Capacity(512), Blocks(19, 22)  # d^2 / 8 words, and tiles that fit

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim.core.problem import Attention, Blocks
 from iosim.course.answers import first_wrong
-from iosim.course.predicted import predicted
+from iosim.course.predicted import in_a_head
 from iosim.course.spec import Array, Exercise, FunctionCheck, Given, Mistake, Wrong
 
 
@@ -62,11 +61,6 @@ def kinds(n: int, nk: int, Br: int, Bc: int) -> NDArray[np.int64]:
     return some.astype(np.int64) + every
 
 
-def words(causal: bool) -> int:
-    """What FlashAttention-2's order moves at N = 4096, d = 64 in tiles of 64 x 64."""
-    return predicted("flash2", Attention(4096, 64, causal=causal), Blocks(64, 64))
-
-
 TILES = visited_tiles(4096, 4096, 64, 64)
 
 EXERCISE = Exercise(
@@ -82,9 +76,9 @@ EXERCISE = Exercise(
     "query sees its last key",
     paper="FlashAttention-2 (Dao 2023, arXiv 2307.08691), on causal masking: tiles above the diagonal are skipped, and about one tile in a "
     "row of tiles needs the mask. Bottom-right is how its code has aligned since version 2.1; PyTorch's is_causal aligns top-left.",
-    why=f"At N = 4096 in tiles of 64 x 64, {np.count_nonzero(TILES):,} of {TILES.size:,} tiles are visited and only "
-    f"{np.count_nonzero(TILES == 1)} of them need a mask; with d = 64, FlashAttention-2's order moves {words(True):,} words instead of "
-    f"{words(False):,}.",
+    why=f"At N = 4096 in tiles of 64 x 64, {np.count_nonzero(TILES):,} of {TILES.size:,} tiles are visited and "
+    f"only {np.count_nonzero(TILES == 1)} of them need a mask; with d = 64, FlashAttention-2's order moves "
+    f"{in_a_head('flash2', causal=True):,} words instead of {in_a_head('flash2'):,}.",
     hints=(
         "Draw 3 queries and 5 keys and mark who sees whom; the last query sees all keys. Which corner of a tile is the first to be "
         "allowed, and which the last?",
