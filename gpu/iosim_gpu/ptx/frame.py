@@ -42,14 +42,7 @@ class Frame:
     """
 
     def __init__(
-        self,
-        blocks: list[tuple[int, int]],
-        threads: int,
-        memory: GlobalMemory,
-        tally: Tally,
-        *,
-        shared_bytes: int,
-        local_bytes: int,
+        self, blocks: list[tuple[int, int]], threads: int, memory: GlobalMemory, tally: Tally, *, shared_bytes: int, local_bytes: int
     ) -> None:
         self.blocks, self.threads, self.size = blocks, threads, len(blocks) * threads
         numbers = np.arange(self.size, dtype=np.int64)

@@ -145,14 +145,7 @@ def store(instruction: Instruction, transfer: Transfer, slot: int, offset: int, 
     return step
 
 
-def atomic(
-    instruction: Instruction,
-    transfer: Transfer,
-    slot: int,
-    offset: int,
-    sources: Sequence[Source],
-    target: Target | None,
-) -> Step:
+def atomic(instruction: Instruction, transfer: Transfer, slot: int, offset: int, sources: Sequence[Source], target: Target | None) -> Step:
     """Read, update and write one element for each lane, in the order of the lanes where several meet in one place."""
     update = transfer.update
     assert update is not None

@@ -134,12 +134,7 @@ class _Translator:
     def _block(self, number: int, block: tuple[Instruction, ...]) -> Block:
         end = self._end(block[-1]) if block else None
         plain = block[:-1] if end else block
-        return Block(
-            tuple(self._guarded(each) for each in plain),
-            len(block),
-            block[0].line if block else 0,
-            end or End("next"),
-        )
+        return Block(tuple(self._guarded(each) for each in plain), len(block), block[0].line if block else 0, end or End("next"))
 
     # How a block ends
 

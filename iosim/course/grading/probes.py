@@ -97,19 +97,7 @@ def become(target: Target) -> None:
 
 ATTEMPTS: dict[str, Callable[[Target], None]] = {
     attempt.__name__: attempt
-    for attempt in (
-        read_open,
-        read_private,
-        make_file,
-        grow_file,
-        hoard,
-        fork,
-        connect,
-        send_signal,
-        open_memory,
-        copy_memory,
-        become,
-    )
+    for attempt in (read_open, read_private, make_file, grow_file, hoard, fork, connect, send_signal, open_memory, copy_memory, become)
 }
 
 ALONE: dict[str, tuple[str, ...]] = {

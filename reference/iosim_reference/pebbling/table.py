@@ -64,13 +64,7 @@ class Attention:
 
 Instance = Product | Attention
 
-QUICK: tuple[Instance, ...] = (
-    Product(2, 2, 2),
-    Product(2, 4, 2),
-    Product(3, 1, 3),
-    Attention(2, 2, 1),
-    Attention(1, 2, 2),
-)
+QUICK: tuple[Instance, ...] = (Product(2, 2, 2), Product(2, 4, 2), Product(3, 1, 3), Attention(2, 2, 1), Attention(1, 2, 2))
 """What is searched through in a few seconds, all of it."""
 
 SLOW: tuple[Instance, ...] = (
