@@ -1,6 +1,6 @@
 """Independent oracles for attention: values and gradients in float64, dropout, error bounds, a recount of traces. Never imports iosim."""
 
-from iosim_reference import scalar, softmax
+from iosim_reference import softmax
 from iosim_reference.attention import Result, allowed, attention
 from iosim_reference.bounds import gradient_bound, lse_bound, output_bound
 from iosim_reference.dropout import kept
@@ -26,6 +26,5 @@ __all__ = [
     "philox",
     "read_jsonl",
     "replay",
-    "scalar",
     "softmax",
 ]

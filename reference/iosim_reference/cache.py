@@ -331,15 +331,15 @@ class _Stack:
         cold = 0
         for now, (atom, writes) in enumerate(self.order, start=1):
             distance = self.touch(atom, now)
-            if not writes and distance is None:
-                cold += self.sizes[atom]
-            elif not writes and distance is not None:
-                read_at[distance] += self.sizes[atom]
             if atom in self.widest and distance is not None:
                 self.widest[atom] = max(self.widest[atom], distance)
             if writes:
                 written_at[self.widest.get(atom, 0)] += self.sizes[atom]
                 self.widest[atom] = 0
+            elif distance is None:
+                cold += self.sizes[atom]
+            else:
+                read_at[distance] += self.sizes[atom]
         del written_at[0]  # the first store to a word evicts no earlier one
         return Profile(read_at, written_at, cold, sum(self.sizes[atom] for atom in self.widest))
 

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from iosim_reference import Result, allowed, attention, lse_bound, output_bound, scalar
+from iosim_reference import Result, allowed, attention, lse_bound, output_bound
+from tests.reference import scalar
 
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]

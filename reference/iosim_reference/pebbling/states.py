@@ -53,9 +53,7 @@ class States:
 
 def joined(batches: Iterable[States]) -> States:
     """All batches as one; there must be one at least."""
-    red, blue, spent, parent, vertex, dropped = zip(*(part.columns() for part in batches), strict=True)
-    together = np.concatenate
-    return States(together(red), together(blue), together(spent), together(parent), together(vertex), together(dropped))
+    return States(*map(np.concatenate, zip(*(part.columns() for part in batches), strict=True)))
 
 
 ONE = [np.uint64(1 << v) for v in range(BITS)]
