@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -73,15 +73,9 @@ class Part:
 def versions() -> Outcome:
     """Python, NumPy, all that CUDA needs with the place it was found in, and the device."""
     parts = {part.name: {"found": part.found, "detail": part.detail, **part.numbers} for part in environment.parts()}
-    found = {"python": platform.python_version(), "numpy": np.__version__, "iosim": _iosim(), **parts, "nvidia-smi": _smi()}
+    iosim = environment.released("iosim", "from a source tree")
+    found = {"python": platform.python_version(), "numpy": np.__version__, "iosim": iosim, **parts, "nvidia-smi": _smi()}
     return Outcome(None, f"Python {found['python']}, NumPy {found['numpy']}, {parts['device']['detail']}", found)
-
-
-def _iosim() -> str:
-    try:
-        return metadata.version("iosim")
-    except metadata.PackageNotFoundError:
-        return "from a source tree"
 
 
 def _smi() -> str:

@@ -122,7 +122,7 @@ def told(error: BaseException) -> str:
 
 
 def _package(name: str) -> Part:
-    return Part(name, True, f"{getattr(import_module(name), '__version__', None) or _released(name)}")
+    return Part(name, True, f"{getattr(import_module(name), '__version__', None) or released(name)}")
 
 
 def _numba_cuda(name: str) -> Part:
@@ -130,14 +130,14 @@ def _numba_cuda(name: str) -> Part:
     place = import_module("numba.cuda").__file__ or ""
     if "numba_cuda" not in place:
         raise ImportError("numba.cuda is Numba's own, not that of numba-cuda")
-    return Part(name, True, _released(name))
+    return Part(name, True, released(name))
 
 
 def _library(name: str) -> Part:
     library, wheel = WHEELS[name]
     found = import_module("cuda.pathfinder").load_nvidia_dynamic_lib(library)
     place = f"wheel {wheel}" if found.found_via == "site-packages" else f"found by {found.found_via}"
-    return Part(name, True, f"{_released(wheel)}, {place}" if found.found_via == "site-packages" else place)
+    return Part(name, True, f"{released(wheel)}, {place}" if found.found_via == "site-packages" else place)
 
 
 def _simulator(name: str) -> Part:
@@ -188,11 +188,12 @@ def _ncu(name: str) -> Part:
     return Part(name, True, place)
 
 
-def _released(distribution: str) -> str:
+def released(distribution: str, unknown: str = "of unknown version") -> str:
+    """The version of an installed package; ``unknown`` where that does not say."""
     try:
         return version(distribution)
     except PackageNotFoundError:
-        return "of unknown version"
+        return unknown
 
 
 PROBES: dict[str, Callable[[str], Part]] = {

@@ -7,10 +7,10 @@ names may come to mean in another version, either the kernel has the room or :fu
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from iosim.core.errors import BadInput
+from iosim_gpu.environment import released
 
 WRITTEN_FOR = "0.30"
 
@@ -26,8 +26,9 @@ def allow(kernel: Any, nbytes: int, cuda: Any) -> None:
         driver.cuKernelSetAttribute(attribute, nbytes, function.handle, function.device.id)
         found = int(driver.cuKernelGetAttribute(attribute, function.handle, function.device.id))
     except (AttributeError, TypeError) as changed:
+        installed = released("numba-cuda", "an unknown version")
         raise BadInput(
-            f"more than 48 KB of shared memory takes private names of numba-cuda {WRITTEN_FOR}, which {_installed()} lacks ({changed}); "
+            f"more than 48 KB of shared memory takes private names of numba-cuda {WRITTEN_FOR}, which {installed} lacks ({changed}); "
             "take smaller tiles, or that version"
         ) from changed
     if found < nbytes:
@@ -39,10 +40,3 @@ def _handles(kernel: Any, cuda: Any) -> tuple[Any, Any, Any]:
     inside = cuda.cudadrv.driver
     attribute = inside.binding.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     return kernel._codelibrary.get_cufunc(), attribute, inside.driver
-
-
-def _installed() -> str:
-    try:
-        return version("numba-cuda")
-    except PackageNotFoundError:
-        return "an unknown version"

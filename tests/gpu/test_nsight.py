@@ -185,7 +185,7 @@ def test_names_without_a_launch_are_no_report() -> None:
 def test_without_ncu_it_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BadInput, match=r"^there is no ncu on the PATH; .*install Nsight Compute \(only for hardware counters on a GPU\)$"):
-        nsight.measure(CASE)
+        nsight.profile(CASE)
 
 
 def test_the_command_asks_for_every_counter_in_base_units_and_flushes_the_caches() -> None:
@@ -205,7 +205,7 @@ def test_a_program_called_ncu_is_run_with_its_output_read_whatever_its_status(tm
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
-    assert [row.equal for row in nsight.measure(CASE)][:2] == [True, True]
+    assert [row.equal for row in nsight.rows(CASE, nsight.profile(CASE))][:2] == [True, True]
 
 
 @pytest.mark.parametrize("case", defaults.cases(), ids=lambda case: f"{case.kernel} {case.name}")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from iosim_gpu.calls import Call, calls, prepared, total
 from iosim_gpu.case import Case
 from iosim_gpu.checks import check
 from iosim_gpu.compiling import to_ptx
 from iosim_gpu.declaration import Step
-from iosim_gpu.meters.counters import Runner
 from iosim_gpu.moved import Measured, Moved
 from iosim_gpu.ptx import Access, Run, emulate
 
@@ -34,11 +32,6 @@ def launch(call: Call, arch: str = "sm_90") -> Run:
     """Compile ``call`` for ``arch`` and run the PTX on the call's arrays and counts."""
     check(call)
     return emulate(to_ptx(call, arch), grid=call.grid, threads=call.tiling.threads, args=call.args, dynamic_shared=call.dynamic_bytes)
-
-
-def runner(arch: str) -> Runner:
-    """:func:`launch` for one architecture, to be given to the counters."""
-    return partial(launch, arch=arch)
 
 
 def moved(access: Access) -> Moved:

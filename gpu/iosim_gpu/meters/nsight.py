@@ -96,14 +96,6 @@ class Row:
         return {name: getattr(self, name) for name in names}
 
 
-def measure(case: Case, emulated: Measured | None = None) -> list[Row]:
-    """Profile the launches of ``case``, one row a quantity; ``emulated``, if given, is the same case by the emulator.
-
-    Raises as :func:`profile` does.
-    """
-    return rows(case, profile(case), emulated)
-
-
 def profile(case: Case, run: Runner | None = None) -> list[Launch]:
     """The launches of ``case`` on the GPU of this machine, in order, as ncu sees them.
 

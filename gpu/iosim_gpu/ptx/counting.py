@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iosim_gpu.ptx.transfers import Kind
+from iosim_gpu.ptx.transfers import KINDS, Kind
 
 WARP = 32
 """Threads of a warp."""
@@ -39,12 +40,12 @@ class Access:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts that grow while a kernel runs; `moved` holds elements, sectors and requests of an array and a kind of access."""
+    """Counts that grow while a kernel runs; `moved` holds elements, sectors and requests of an array and a kind of access,
+    `shared` elements of shared memory by kind.
+    """
 
     moved: dict[tuple[str, Kind], tuple[int, int, int]] = field(default_factory=dict)
-    shared_loads: int = 0
-    shared_stores: int = 0
-    shared_atomics: int = 0
+    shared: Counter[Kind] = field(default_factory=Counter)
     barriers: int = 0
     instructions: int = 0
 
@@ -56,17 +57,7 @@ class Tally:
         touched = np.unique(warps * (1 << 40) + offsets // SECTOR).size  # an array is smaller than 2^40 bytes
         self.moved[array, kind] = elements + offsets.size * vector, sectors + int(touched), requests + newcomers
 
-    def shared_access(self, kind: Kind, elements: int) -> None:
-        """Count elements of shared memory."""
-        if kind == "load":
-            self.shared_loads += elements
-        elif kind == "store":
-            self.shared_stores += elements
-        else:
-            self.shared_atomics += elements
-
     def access(self, array: str) -> Access:
         """What was counted of one array."""
-        kinds: tuple[Kind, ...] = ("load", "store", "atomic")
-        elements, sectors, requests = zip(*(self.moved.get((array, kind), (0, 0, 0)) for kind in kinds), strict=True)
+        elements, sectors, requests = zip(*(self.moved.get((array, kind), (0, 0, 0)) for kind in KINDS), strict=True)
         return Access(*elements, *sectors, *requests)

@@ -14,6 +14,7 @@ from iosim_gpu.ptx.dtypes import Lanes
 from iosim_gpu.ptx.faults import KernelFault, quoted
 from iosim_gpu.ptx.frame import Frame
 from iosim_gpu.ptx.memory import GlobalMemory
+from iosim_gpu.ptx.transfers import KINDS
 from iosim_gpu.ptx.translate import Block, Program, translate
 
 STEP_LIMIT = 1_000_000
@@ -69,14 +70,9 @@ def emulate(
         for blocks in launch.batches():
             _Batch(launch, blocks).run()
     tally = launch.tally
-    return Run(
-        {region.name: tally.access(region.name) for region in memory.regions},
-        tally.shared_loads,
-        tally.shared_stores,
-        tally.shared_atomics,
-        tally.barriers,
-        tally.instructions,
-    )
+    arrays = {region.name: tally.access(region.name) for region in memory.regions}
+    loads, stores, atomics = (tally.shared[kind] for kind in KINDS)
+    return Run(arrays, loads, stores, atomics, tally.barriers, tally.instructions)
 
 
 def _check(program: Program, grid: tuple[int, int], threads: int, dynamic_shared: int) -> None:

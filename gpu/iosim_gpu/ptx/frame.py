@@ -94,7 +94,7 @@ class Frame:
         owned = self.local
         if transfer.space == "shared":
             owned = self.shared
-            self.tally.shared_access(transfer.kind, addresses.size * transfer.vector)
+            self.tally.shared[transfer.kind] += addresses.size * transfer.vector
         places = owned.places(addresses, self.selection.lanes, transfer.span) >> transfer.shift
         return [(owned.cells(transfer.dtype), _ALL, places)]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from iosim_gpu.ptx.dtypes import DTYPES, Lanes
 
 Kind: TypeAlias = Literal["load", "store", "atomic"]
 Space: TypeAlias = Literal["global", "shared", "local"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True, slots=True)
