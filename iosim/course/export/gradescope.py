@@ -15,51 +15,24 @@ from iosim.course.spec import Exercise
 from iosim.course.text import file_name
 from iosim.course.verdict import TITLES
 
-SETUP = """#!/usr/bin/env bash
-# Run once, when the image is built: makes a virtual environment beside this file and installs iosim, which lies here, and what it needs.
-set -euo pipefail
-here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-
-usable() {  # a Python that is new enough and can make virtual environments
-    for name in python3 python3.14 python3.13 python3.12 python3.11; do
-        "$name" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$name"; return; }
-    done
-    return 1
-}
-
-if ! usable >/dev/null; then
-    apt-get update
-    apt-get install -y --no-install-recommends python3-venv
-    usable >/dev/null || apt-get install -y --no-install-recommends python3.11 python3.11-venv
-fi
-python="$(usable)" || { echo "iosim needs Python 3.11 or newer: choose a newer base image" >&2; exit 1; }
-"$python" -m venv "$here/venv"
-"$here/venv/bin/pip" install -r "$here/requirements.txt"
-# By name, but from here alone: no index is asked for it.
-"$here/venv/bin/pip" install --no-index --no-deps --find-links "$here" "iosim==VERSION"
-"""
-
-RUN = """#!/usr/bin/env bash
-# Run for each submission. Elsewhere than in Gradescope: run_autograder ROOT, where ROOT has source/, submission/ and results/.
-set -euo pipefail
-root="${1:-/autograder}"
-python="${IOSIM_PYTHON:-$root/source/venv/bin/python}"
-exec "$python" -I "$root/source/grade.py" "$root/submission" "$root/results/results.json"
-"""
-
 
 def files(exercises: Sequence[Exercise]) -> dict[str, bytes]:
     """The files of the autograder, by their names."""
     installed = distribution()
     name, content = wheel(installed)
     texts = {
-        "setup.sh": SETUP.replace("VERSION", installed.version),
-        "run_autograder": RUN,
-        "grade.py": resources("iosim.course.export").joinpath("autograder.py").read_text(encoding="utf-8"),
+        "setup.sh": beside("setup.sh").replace("VERSION", installed.version),
+        "run_autograder": beside("run_autograder"),
+        "grade.py": beside("autograder.py"),
         "asked.json": json.dumps(asked(exercises), indent=2, ensure_ascii=False) + "\n",
         "requirements.txt": "".join(f"{pin}\n" for pin in pins(installed)),
     }
     return {**{name: text.encode() for name, text in texts.items()}, name: content}
+
+
+def beside(name: str) -> str:
+    """The text of a file in the folder of this module."""
+    return resources("iosim.course.export").joinpath(name).read_text(encoding="utf-8")
 
 
 def asked(exercises: Sequence[Exercise]) -> dict[str, object]:

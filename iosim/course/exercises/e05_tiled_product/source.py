@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from iosim.course.spec import Exercise, KernelCheck, Mistake, Trial
 from iosim.course.trials import Data, Expected, pick, trial
 from iosim.memory import Hbm, Machine
 from iosim.predict.bounds import product_bounds
 
-Float = NDArray[np.float64]
 Sizes = tuple[int, int, int]
 
 
