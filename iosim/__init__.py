@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from iosim.attention.catalogue import BACKWARD, FORWARD, KERNELS
@@ -14,6 +13,7 @@ from iosim.attention.run import simulate
 from iosim.attention.sweep import sweep
 from iosim.attention.trace import trace
 from iosim.core.errors import BadInput, IosimError, SramOverflow
+from iosim.core.later import later
 from iosim.core.masks import BlockMask
 from iosim.core.options import Option, Options
 from iosim.core.problem import Attention, Blocks
@@ -27,52 +27,12 @@ if TYPE_CHECKING:
     from iosim.study.regimes import regime_map
 
 __all__ = [
-    "BACKWARD",
-    "FORWARD",
-    "KERNELS",
-    "Array",
-    "Attention",
-    "BadInput",
-    "BlockMask",
-    "Blocks",
-    "Capacity",
-    "Comparison",
-    "IosimError",
-    "Machine",
-    "MovingPicture",
-    "Option",
-    "Options",
-    "Passes",
-    "Report",
-    "SramOverflow",
-    "animate",
-    "both",
-    "capacity",
-    "check_formula",
-    "compare",
-    "fills",
-    "keeps",
-    "kernel",
-    "problem_of",
-    "random_inputs",
-    "reads",
-    "regime_map",
-    "simulate",
-    "sweep",
-    "trace",
-]
+    "BACKWARD", "FORWARD", "KERNELS", "Array", "Attention", "BadInput", "BlockMask", "Blocks", "Capacity", "Comparison", "IosimError",
+    "Machine", "MovingPicture", "Option", "Options", "Passes", "Report", "SramOverflow", "animate", "both", "capacity", "check_formula",
+    "compare", "fills", "keeps", "kernel", "problem_of", "random_inputs", "reads", "regime_map", "simulate", "sweep", "trace",
+]  # fmt: skip
 __version__ = "0.1.0"
-LATER = {
-    "show.animation": ("MovingPicture", "animate"),
-    "study.formula.check": ("check_formula",),
-    "attention.passes": ("Passes", "both"),
-    "study.regimes": ("regime_map",),
-}
-
-
-def __getattr__(name: str) -> object:
-    """Load what few need where it is first asked for."""
-    for module, names in LATER.items():
-        if name in names:
-            return getattr(import_module(f"iosim.{module}"), name)
-    raise AttributeError(f"module 'iosim' has no attribute {name!r}")
+__getattr__ = later(__name__, {
+    "show.animation": "MovingPicture animate", "study.formula.check": "check_formula", "attention.passes": "Passes both",
+    "study.regimes": "regime_map",
+})  # fmt: skip

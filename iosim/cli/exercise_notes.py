@@ -9,6 +9,7 @@ from typing import TypeVar
 import click
 
 from iosim.cli import reading
+from iosim.cli.options import valued
 from iosim.core.errors import BadInput
 from iosim.course.catalogue import EXERCISES
 from iosim.course.catalogue import exercise as exercise_named
@@ -34,7 +35,7 @@ exercise_option = click.option("--exercise", metavar="NAME", callback=named, hel
 
 def seed_option(told: str) -> Callable[[F], F]:
     """The option --seed, which a command gets as ``again``."""
-    return click.option("--seed", "again", metavar="SEED", callback=reading.given(reading.seed), help=told)
+    return valued("--seed", "SEED", reading.seed, told, "again")
 
 
 def note(text: str) -> None:

@@ -8,7 +8,7 @@ from typing import TypeVar
 import click
 
 from iosim.cli import reading
-from iosim.cli.options import OPTIONS, Given
+from iosim.cli.options import OPTIONS, Given, valued
 from iosim.core.errors import BadInput
 from iosim.core.problem import Blocks
 from iosim_gpu.catalogue import KERNELS
@@ -81,14 +81,12 @@ SHAPING = tuple(name for name in PROBLEM if name not in ("causal", "seed"))
 
 GPU_OPTIONS = {
     **{name: OPTIONS[name] for name in ("nk", "batch", "heads", "causal", "block_mask", "json", "csv")},
-    "seed": click.option("--seed", metavar="SEED", default="0", callback=reading.given(reading.seed), help="Seed of the random inputs."),
+    "seed": valued("--seed", "SEED", reading.seed, "Seed of the random inputs.", default="0"),
     **{name: variant(option) for name, option in VARIANTS.items()},
-    "own_n": click.option("--n", "own_n", metavar="ROWS", callback=reading.given(reading.rows), help="Query rows N."),
-    "own_d": click.option("--d", "own_d", metavar="WIDTH", callback=reading.given(reading.whole), help="Columns of Q, K and V."),
-    "tiles": click.option(
-        "--blocks", "tiles", metavar="BRxBC", callback=reading.given(reading.explicit_blocks), help="Tiles, which are compiled in."
-    ),
-    "threads": click.option("--threads", metavar="COUNT", callback=reading.given(threads), help="Threads of a block; compiled in, too."),
+    "own_n": valued("--n", "ROWS", reading.rows, "Query rows N.", "own_n"),
+    "own_d": valued("--d", "WIDTH", reading.whole, "Columns of Q, K and V.", "own_d"),
+    "tiles": valued("--blocks", "BRxBC", reading.explicit_blocks, "Tiles, which are compiled in.", "tiles"),
+    "threads": valued("--threads", "COUNT", threads, "Threads of a block; compiled in, too."),
     "own_kernels": click.option(
         "--kernels", "--kernel", "own_kernels", metavar="NAMES", callback=spelled(among(KERNELS)),
         help=f"Kernels, joined by commas, of {', '.join(KERNELS)}; all where not given.",
@@ -99,10 +97,8 @@ GPU_OPTIONS = {
     ),
     "arch": click.option("--arch", type=click.Choice(ARCHES), default="sm_90", help="Compile for A100 (sm_80) or H100 and H200 (sm_90)."),
     "arrays": click.option("--arrays", is_flag=True, help="One line an array of every case, with warp requests and 32-byte sectors."),
-    "jobs": click.option(
-        "--jobs", metavar="COUNT", default="2", callback=reading.given(reading.whole), help="Processes that measure at the same time."
-    ),
-    "ptx": click.option("--ptx", metavar="FILE", callback=reading.given(reading.output), help="Write the PTX to FILE, every step's."),
+    "jobs": valued("--jobs", "COUNT", reading.whole, "Processes that measure at the same time.", default="2"),
+    "ptx": valued("--ptx", "FILE", reading.output, "Write the PTX to FILE, every step's."),
 }  # fmt: skip
 
 

@@ -58,26 +58,15 @@ class Checked:
         """The case as JSON has it."""
         case, (reads, writes) = self.case, self.totals()
         return {
-            "kernel": case.kernel,
-            "case": case.name,
-            "n": case.n,
-            "nk": case.nk,
-            "d": case.d,
-            "batch": case.batch,
-            "heads": case.heads,
+            "kernel": case.kernel, "case": case.name, "n": case.n, "nk": case.nk, "d": case.d, "batch": case.batch, "heads": case.heads,
             "causal": case.causal,
             "block_mask": None if case.mask is None else {"tiles": case.mask.grid[0] * case.mask.grid[1], "kept": case.mask.nnz},
-            "block_rows": case.rows,
-            "block_cols": case.cols,
-            "threads": case.threads,
+            "block_rows": case.rows, "block_cols": case.cols, "threads": case.threads,
             **{name: case.options.get(name) for name in OPTIONS},
-            "seed": case.seed,
-            "predicted_reads": reads,
-            "predicted_writes": writes,
-            "model_equal": self.differs is None,
+            "seed": case.seed, "predicted_reads": reads, "predicted_writes": writes, "model_equal": self.differs is None,
             "equal": {meter: all(row.equal for row in rows) for meter, rows in self.rows.items()},
             "within": self.within,
-        }
+        }  # fmt: skip
 
 
 def text_of(checked: Sequence[Checked], meters: Sequence[str], arch: str, *, arrays: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -21,6 +21,7 @@ from iosim.core.options import Option, Value
 from iosim.core.units import Capacity
 
 F = TypeVar("F", bound=Callable[..., object])
+Reader = Callable[[str, str], object]
 
 
 class Given(TypedDict, total=False):
@@ -58,103 +59,64 @@ class Given(TypedDict, total=False):
     out: str | None
 
 
+def valued(flag: str, metavar: str, read: Reader, told: str, name: str | None = None, **more: Any) -> Callable[[F], F]:
+    """An option whose text is ``read``.
+
+    Args:
+        flag: How it is asked for.
+        metavar: What stands for its text in the help.
+        read: Takes the option's spelling and the text.
+        told: The help.
+        name: That of its parameter, where the flag does not say it.
+        more: As for :func:`click.option`.
+    """
+    return click.option(*filter(None, (flag, name)), metavar=metavar, callback=reading.given(read), help=told, **more)
+
+
 OPTIONS = {
-    "n": click.option("--n", metavar="ROWS", default="1024", callback=reading.given(reading.rows), help="Query rows N."),
-    "nk": click.option("--nk", metavar="ROWS", callback=reading.given(reading.rows), help="Key rows; N where not given."),
-    "d": click.option("--d", metavar="WIDTH", default="64", callback=reading.given(reading.whole), help="Columns of Q and K."),
-    "dv": click.option("--dv", metavar="WIDTH", callback=reading.given(reading.whole), help="Columns of V and O; d where not given."),
-    "batch": click.option("--batch", metavar="COUNT", default="1", callback=reading.given(reading.whole), help="Sequences."),
-    "heads": click.option("--heads", metavar="COUNT", default="1", callback=reading.given(reading.whole), help="Heads a sequence."),
-    "kv_heads": click.option(
-        "--kv-heads",
-        metavar="COUNT",
-        callback=reading.given(reading.whole),
-        help="KV heads a sequence, each shared by a group of heads; as many as heads where not given.",
+    "n": valued("--n", "ROWS", reading.rows, "Query rows N.", default="1024"),
+    "nk": valued("--nk", "ROWS", reading.rows, "Key rows; N where not given."),
+    "d": valued("--d", "WIDTH", reading.whole, "Columns of Q and K.", default="64"),
+    "dv": valued("--dv", "WIDTH", reading.whole, "Columns of V and O; d where not given."),
+    "batch": valued("--batch", "COUNT", reading.whole, "Sequences.", default="1"),
+    "heads": valued("--heads", "COUNT", reading.whole, "Heads a sequence.", default="1"),
+    "kv_heads": valued(
+        "--kv-heads", "COUNT", reading.whole, "KV heads a sequence, each shared by a group of heads; as many as heads where not given."
     ),
     "dtype": click.option(
-        "--dtype",
-        type=click.Choice(dtypes.NAMES),
-        metavar="TYPE",
-        default="float32",
+        "--dtype", type=click.Choice(dtypes.NAMES), metavar="TYPE", default="float32",
         help=f"Element type in HBM: {', '.join(dtypes.NAMES)}; float16 where a --device is given.",
     ),
-    "scale": click.option(
-        "--scale", metavar="X", callback=reading.given(reading.number), help="Factor on QKᵀ; 1/√d where not given, and 0 is a value."
-    ),
+    "scale": valued("--scale", "X", reading.number, "Factor on QKᵀ; 1/√d where not given, and 0 is a value."),
     "causal": click.option("--causal", is_flag=True, help="Query i attends to keys j ≤ i + nk − n (aligned bottom-right)."),
-    "window": click.option(
-        "--window",
-        metavar="LEFT,RIGHT",
-        callback=reading.given(reading.window),
-        help="Keys to the left and right of the diagonal; -1 = all.",
-    ),
+    "window": valued("--window", "LEFT,RIGHT", reading.window, "Keys to the left and right of the diagonal; -1 = all."),
     "mask": click.option("--mask", metavar="FILE.npy", help="Element mask (n, nk), True = may attend; it lives in HBM and is counted."),
     "block_mask": click.option(
         "--block-mask", metavar="SPEC", help="Tiles that may attend: butterfly, local:1+global:1, random:0.25, a .npy grid ..."
     ),
-    "dropout": click.option(
-        "--dropout", metavar="P", default="0", callback=reading.given(reading.probability), help="Probability that a weight is dropped."
-    ),
-    "seed": click.option(
-        "--seed", metavar="SEED", default="0", callback=reading.given(reading.seed), help="Seed of the random inputs, and of dropout."
-    ),
+    "dropout": valued("--dropout", "P", reading.probability, "Probability that a weight is dropped.", default="0"),
+    "seed": valued("--seed", "SEED", reading.seed, "Seed of the random inputs, and of dropout.", default="0"),
     "pass_": click.option(
-        "--pass",
-        "pass_",
-        type=click.Choice(PASSES),
+        "--pass", "pass_", type=click.Choice(PASSES),
         help="forward, backward, or both: words are summed, of peaks the larger counts; the KERNEL itself where not given.",
     ),
     "over": click.option("--over", type=click.Choice(("n", "sram")), help="The axis of the curve; both where not given."),
-    "lengths": click.option(
-        "--n",
-        "lengths",
-        metavar="RANGE",
-        callback=reading.given(reading.lengths),
-        help="N: 256..65536 doubles, 256..4096:256 steps, 1,2,3 lists.",
-    ),
-    "sizes": click.option(
-        "--sram", "sizes", metavar="RANGE", callback=reading.given(reading.sizes), help="M: a size, or a range of sizes, as for N."
-    ),
-    "kernels": click.option(
-        "--kernels",
-        metavar="NAMES",
-        default=",".join(FORWARD),
-        callback=reading.given(reading.kernels),
-        help="Kernels, joined by commas.",
-    ),
-    "sram": click.option(
-        "--sram", metavar="SIZE", default="100KiB", callback=reading.given(reading.size), help="Capacity M: words, or bytes with a suffix."
-    ),
-    "device": click.option(
-        "--device",
-        metavar="NAME",
-        callback=reading.given(reading.device),
-        help="Take M from one SM of a device that iosim devices lists, or of a .toml file.",
-    ),
-    "blocks": click.option(
-        "--blocks",
-        metavar="fit|paper|best|BRxBC",
-        default="fit",
-        callback=reading.given(reading.blocks),
-        help="Tile heights, or the rule for them.",
-    ),
-    "own_blocks": click.option(
-        "--blocks", metavar="BRxBC", callback=reading.given(reading.explicit_blocks), help="Blocks to show beside those of the rules."
-    ),
+    "lengths": valued("--n", "RANGE", reading.lengths, "N: 256..65536 doubles, 256..4096:256 steps, 1,2,3 lists.", "lengths"),
+    "sizes": valued("--sram", "RANGE", reading.sizes, "M: a size, or a range of sizes, as for N.", "sizes"),
+    "kernels": valued("--kernels", "NAMES", reading.kernels, "Kernels, joined by commas.", default=",".join(FORWARD)),
+    "sram": valued("--sram", "SIZE", reading.size, "Capacity M: words, or bytes with a suffix.", default="100KiB"),
+    "device": valued("--device", "NAME", reading.device, "Take M from one SM of a device that iosim devices lists, or of a .toml file."),
+    "blocks": valued("--blocks", "fit|paper|best|BRxBC", reading.blocks, "Tile heights, or the rule for them.", default="fit"),
+    "own_blocks": valued("--blocks", "BRxBC", reading.explicit_blocks, "Blocks to show beside those of the rules."),
     "overflow": click.option(
         "--overflow", type=click.Choice(("error", "record")), help="Stop where M is exceeded, or go on and record it."
     ),
     "no_execute": click.option("--no-execute", is_flag=True, help="Count only; compute no values."),
     "json": click.option("--json", is_flag=True, help="One JSON document with exact integers."),
     "csv": click.option("--csv", is_flag=True, help="The rows as CSV."),
-    "plot": click.option("--plot", metavar="FILE", callback=reading.given(reading.plot), help="Also draw to FILE: .png, .svg or .pdf."),
-    "out": click.option(
-        "--out",
-        metavar="FILE",
-        callback=reading.given(reading.output),
-        help="Write to FILE instead of standard output; it appears whole or not at all.",
-    ),
-}
+    "plot": valued("--plot", "FILE", reading.plot, "Also draw to FILE: .png, .svg or .pdf."),
+    "out": valued("--out", "FILE", reading.output, "Write to FILE instead of standard output; it appears whole or not at all."),
+}  # fmt: skip
 
 
 class Variant(click.Option):
@@ -169,7 +131,7 @@ def variant(option: Option, kernels: Iterable[Kernel]) -> Callable[[F], F]:
         return click.option(option.flag, option.name, cls=Variant, is_flag=True, flag_value=not option.default, default=None, help=told)
     if isinstance(option.default, str):
         return click.option(option.flag, option.name, cls=Variant, type=click.Choice([str(one) for one in option.choices]), help=told)
-    return click.option(option.flag, option.name, cls=Variant, metavar="COUNT", callback=reading.given(reading.whole), help=told)
+    return valued(option.flag, "COUNT", reading.whole, told, option.name, cls=Variant)
 
 
 VARIANTS = tuple(dict.fromkeys([*KNOWN, *(option.name for one in KERNELS.values() for option in one.options)]))

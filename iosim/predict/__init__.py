@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from iosim.core.later import later
 from iosim.predict.blocks.fitting import fit_dense, would_fit
 from iosim.predict.blocks.rules import choose_blocks
 from iosim.predict.compulsory import compulsory
@@ -23,47 +23,11 @@ if TYPE_CHECKING:
     from iosim.predict.leading import Leading, leading_constants
 
 __all__ = [
-    "KERNELS",
-    "Accounting",
-    "Frontier",
-    "IdealFrontier",
-    "Leading",
-    "Moved",
-    "Penalty",
-    "Plane",
-    "Sides",
-    "Term",
-    "choose_blocks",
-    "compulsory",
-    "dense_terms",
-    "dense_words",
-    "fit_dense",
-    "frontier",
-    "ideal_frontier",
-    "leading_constants",
-    "outside",
-    "plane",
-    "predict",
-    "residents",
-    "smallest_sram",
-    "terms",
-    "theta",
-    "worst_penalty",
-    "would_fit",
-]
-LATER = {
-    "blocks.frontier_search": ("Sides",),
-    "blocks.frontiers": ("Accounting", "Frontier", "frontier"),
-    "blocks.ideal": ("IdealFrontier", "ideal_frontier"),
-    "leading": ("Leading", "leading_constants"),
-    "blocks.penalty": ("Penalty", "worst_penalty"),
-    "blocks.planes": ("Plane", "plane"),
-}
-
-
-def __getattr__(name: str) -> object:
-    """Load what few need where it is first asked for."""
-    for module, names in LATER.items():
-        if name in names:
-            return getattr(import_module(f"iosim.predict.{module}"), name)
-    raise AttributeError(f"module 'iosim.predict' has no attribute {name!r}")
+    "KERNELS", "Accounting", "Frontier", "IdealFrontier", "Leading", "Moved", "Penalty", "Plane", "Sides", "Term", "choose_blocks",
+    "compulsory", "dense_terms", "dense_words", "fit_dense", "frontier", "ideal_frontier", "leading_constants", "outside", "plane",
+    "predict", "residents", "smallest_sram", "terms", "theta", "worst_penalty", "would_fit",
+]  # fmt: skip
+__getattr__ = later(__name__, {
+    "blocks.frontier_search": "Sides", "blocks.frontiers": "Accounting Frontier frontier", "blocks.ideal": "IdealFrontier ideal_frontier",
+    "leading": "Leading leading_constants", "blocks.penalty": "Penalty worst_penalty", "blocks.planes": "Plane plane",
+})  # fmt: skip

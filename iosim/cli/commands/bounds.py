@@ -10,7 +10,7 @@ import click
 
 from iosim.attention.catalogue import KERNELS
 from iosim.cli import drawing, reading
-from iosim.cli.options import Command, Given, takes
+from iosim.cli.options import Command, Given, takes, valued
 from iosim.cli.output import Answer, deliver, width
 from iosim.cli.pages.bounds_counted import counted
 from iosim.cli.pages.bounds_records import document, rows_of
@@ -39,24 +39,15 @@ def names(option: str, text: str) -> tuple[str, ...]:
 
 
 @click.command("bounds", cls=Command)
-@click.option("--n", "n", metavar="ROWS", default="4096", callback=reading.given(reading.rows), help="Query rows N.")
+@valued("--n", "ROWS", reading.rows, "Query rows N.", default="4096")
 @takes("nk", "d", "dv", "dtype")
 @click.option("--backward", is_flag=True, help="The backward pass instead of the forward one.")
 @takes("sizes")
+@valued("--kernels", "NAMES", names, "Exact algorithms of papers, joined by commas; all of the pass where not given.", "rivals")
 @click.option(
-    "--kernels",
-    "rivals",
-    metavar="NAMES",
-    callback=reading.given(names),
-    help="Exact algorithms of papers, joined by commas; all of the pass where not given.",
-)
-@click.option(
-    "--blocks",
-    "shown",
-    type=click.Choice(("best", "paper", "both")),
-    default="both",
+    "--blocks", "shown", type=click.Choice(("best", "paper", "both")), default="both",
     help="The best of all that fit, those of the papers, whose overflow is recorded, or the map of the best and crossovers of both.",
-)
+)  # fmt: skip
 @takes(*VARIANTS, "json", "csv", "plot")
 def command(backward: bool, rivals: tuple[str, ...] | None, shown: Shown, **given: Unpack[Given]) -> None:
     """Map the regimes of M: lower bounds, the kernel that moves the fewest words, and where another takes its place.

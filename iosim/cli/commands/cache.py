@@ -12,7 +12,7 @@ from iosim.attention.declaration import Kernel
 from iosim.attention.plan import Plan
 from iosim.cli import reading
 from iosim.cli.commands.trace import writer
-from iosim.cli.options import RULES, SIZES, VARIANTS, Command, Given, kernel_argument, takes
+from iosim.cli.options import RULES, SIZES, VARIANTS, Command, Given, kernel_argument, takes, valued
 from iosim.cli.output import Answer, deliver, width
 from iosim.cli.plans import check_variants, plan_of, problem_of
 from iosim.cli.progress import steps
@@ -34,14 +34,12 @@ IN_ORDER = {
 
 @click.command("cache", cls=Command)
 @kernel_argument
-@click.option(
-    "--sizes",
+@valued(
+    "--sizes", "RANGE", reading.sizes,
+    "Sizes of the caches: 1024..65536 doubles, 4096..8192:256 steps, 1,2,3 lists; from half to twice what the scratchpad holds.",
     "cache_sizes",
-    metavar="RANGE",
-    callback=reading.given(reading.sizes),
-    help="Sizes of the caches: 1024..65536 doubles, 4096..8192:256 steps, 1,2,3 lists; from half to twice what the scratchpad holds.",
-)
-@click.option("--ways", metavar="COUNT", default="8", callback=reading.given(reading.whole), help="Places a set of the second cache.")
+)  # fmt: skip
+@valued("--ways", "COUNT", reading.whole, "Places a set of the second cache.", default="8")
 @click.option("--order", type=click.Choice(ORDERS), help="When a region is fetched; both where not given.")
 @takes(*SIZES, *RULES, "sram", "blocks", "overflow", *VARIANTS, "json", "csv", "plot", "out")
 def command(

@@ -14,15 +14,9 @@ from iosim.core.hardware import DEVICES, Device, Quantity, device
 from iosim.core.tables import Cell, table
 
 LABELS = {
-    "sms": "SMs",
-    "shared_memory_per_sm": "shared per SM",
-    "shared_memory_per_block": "shared per block",
-    "l2": "L2 cache",
-    "memory": "memory",
-    "bandwidth": "bandwidth",
-    "fp16_tensor_rate": "float16 tensor",
-    "fp32_rate": "float32",
-}
+    "sms": "SMs", "shared_memory_per_sm": "shared per SM", "shared_memory_per_block": "shared per block", "l2": "L2 cache",
+    "memory": "memory", "bandwidth": "bandwidth", "fp16_tensor_rate": "float16 tensor", "fp32_rate": "float32",
+}  # fmt: skip
 RECALLED = "?"
 WIDTHS = {"float16": 2, "float32": 4}
 
@@ -98,15 +92,11 @@ def document_of(chip: Device) -> Record:
     """A device as a record: M, and each number as its table prints it and in base units."""
     numbers = {
         number.field: {
-            "value": number.value,
-            "unit": number.unit,
-            "base_value": number.base,
-            "base_unit": number.kind.base,
-            "source": number.source,
-            "confidence": number.confidence,
+            "value": number.value, "unit": number.unit, "base_value": number.base, "base_unit": number.kind.base,
+            "source": number.source, "confidence": number.confidence,
         }
         for number in chip.quantities
-    }
+    }  # fmt: skip
     return {**_named(chip), **_sram(chip), "numbers": numbers}
 
 
@@ -114,15 +104,11 @@ def numbers_of(chip: Device) -> list[Record]:
     """One row a number."""
     return [
         {
-            "device": chip.key,
-            "number": number.field,
-            "value": number.value,
-            "unit": number.unit,
-            "confidence": number.confidence,
-            "source": number.source,
+            "device": chip.key, "number": number.field, "value": number.value, "unit": number.unit,
+            "confidence": number.confidence, "source": number.source,
         }
         for number in chip.quantities
-    ]
+    ]  # fmt: skip
 
 
 def row_of(chip: Device) -> Record:

@@ -85,15 +85,9 @@ def theta(plan: Plan) -> str | None:
 def row_of(term: predict.Term) -> Record:
     """A term of one head as a record."""
     return {
-        "array": term.array,
-        "direction": term.direction,
-        "symbol": term.symbol,
-        "times": int(term.times),
-        "words": int(term.words),
-        "total": int(term.total),
-        "init": term.init,
-        "why": term.why,
-    }
+        "array": term.array, "direction": term.direction, "symbol": term.symbol, "times": int(term.times), "words": int(term.words),
+        "total": int(term.total), "init": term.init, "why": term.why,
+    }  # fmt: skip
 
 
 def text_of(made: Report, terms: Sequence[predict.Term], residents: Sequence[Resident]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from iosim.cli import reading
-from iosim.cli.options import Command, Given, takes
+from iosim.cli.options import Command, Given, takes, valued
 from iosim.cli.output import Answer, Record, deliver, width
 from iosim.cli.pages import paper_figure, paper_pages, paper_times
 from iosim.core.errors import BadInput
@@ -34,7 +34,7 @@ class Page:
 
 @click.command("paper", cls=Command)
 @click.argument("thing", metavar="[fig2|runtimes|memory|softmax]", required=False, default=SUMMARY)
-@click.option("--table", "number", metavar="NUMBER", callback=reading.given(reading.whole), help="runtimes: the milliseconds of one table.")
+@valued("--table", "NUMBER", reading.whole, "runtimes: the milliseconds of one table.", "number")
 @click.option(
     "--data", "files", metavar="FILE.toml", multiple=True, help="Published numbers of your own, of the form of iosim/study/published/data."
 )

@@ -50,18 +50,13 @@ def rows_of(made: Report) -> list[Record]:
     """One row an array."""
     return [
         {
-            "kernel": made.kernel,
-            "array": name,
-            "reads": array.reads,
-            "writes": array.writes,
-            "init_writes": array.init_writes,
+            "kernel": made.kernel, "array": name, "reads": array.reads, "writes": array.writes, "init_writes": array.init_writes,
             "predicted_reads": made.predicted[name].reads if made.predicted else None,
             "predicted_writes": made.predicted[name].writes if made.predicted else None,
-            "read_bytes": array.reads * array.itemsize,
-            "write_bytes": array.writes * array.itemsize,
+            "read_bytes": array.reads * array.itemsize, "write_bytes": array.writes * array.itemsize,
         }
         for name, array in made.arrays.items()
-    ]
+    ]  # fmt: skip
 
 
 def what_differs(made: Report) -> str | None:

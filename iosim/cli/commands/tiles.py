@@ -11,7 +11,7 @@ from iosim.attention.plan import BlockChoice
 from iosim.attention.report import Report
 from iosim.cli import drawing, reading
 from iosim.cli.commands.run import what_differs
-from iosim.cli.options import RULES, SIZES, VARIANTS, Command, Given, takes
+from iosim.cli.options import RULES, SIZES, VARIANTS, Command, Given, takes, valued
 from iosim.cli.output import Answer, Record, deliver, width
 from iosim.cli.pages import tiles_best, tiles_frontier, tiles_mapper
 from iosim.cli.pages.residents import at_the_peak, listed
@@ -50,14 +50,7 @@ def ends(option: str, text: str) -> tuple[Capacity, ...]:
 
 @click.command("tiles", cls=Command)
 @takes(*SIZES, *RULES, "kernels")
-@click.option(
-    "--sram",
-    "reach",
-    metavar="SIZE",
-    default="100KiB",
-    callback=reading.given(ends),
-    help="Capacity M: words, or bytes with a suffix; LO..HI in words with --best.",
-)
+@valued("--sram", "SIZE", ends, "Capacity M: words, or bytes with a suffix; LO..HI in words with --best.", "reach", default="100KiB")
 @takes("device", "own_blocks")
 @click.option("--best", is_flag=True, help="Search: the fewest words of all blocks, of powers of two, of divisors; over LO..HI all steps.")
 @click.option(

@@ -39,21 +39,12 @@ def row_of(row: Row) -> Record:
     """The map at one capacity; where nothing fits, who needs least and how much."""
     blocks, rival = row.blocks, row.rival
     return {
-        "sram": row.sram,
-        "sram_unit": "words",
-        "regime": row.regime.name,
-        "kernel": None if rival is None else rival.kernel,
+        "sram": row.sram, "sram_unit": "words", "regime": row.regime.name, "kernel": None if rival is None else rival.kernel,
         "options": options_of(row),
-        "block_rows": None if blocks is None else blocks.rows,
-        "block_cols": None if blocks is None else blocks.cols,
-        "total": row.words,
-        "overflow": row.overflow,
-        "lower_bound": row.bound.words,
-        "bound": row.bound.name,
-        "ratio": row.ratio,
-        "theta_words": row.theta,
-        "needs": {"name": row.needs[0], "sram": row.needs[1]},
-    }
+        "block_rows": None if blocks is None else blocks.rows, "block_cols": None if blocks is None else blocks.cols,
+        "total": row.words, "overflow": row.overflow, "lower_bound": row.bound.words, "bound": row.bound.name, "ratio": row.ratio,
+        "theta_words": row.theta, "needs": {"name": row.needs[0], "sram": row.needs[1]},
+    }  # fmt: skip
 
 
 def options_of(row: Row) -> Mapping[str, str]:

@@ -18,10 +18,9 @@ OWN = (
 )  # fmt: skip
 
 check_option = click.option(
-    "--check",
-    metavar="FORMULA",
+    "--check", metavar="FORMULA",
     help="Compare a formula over N N_q N_k d d_v M Br Bc with the count, at many sizes, and print nothing else.",
-)
+)  # fmt: skip
 of_option = click.option(
     "--of", metavar="WHAT", help="What --check compares with: words (also where not given), reads, writes, or an array such as Q."
 )

@@ -37,21 +37,18 @@ def kernel_or_file(option: str, text: str) -> Kernel:
 
 kernel_or_none = click.argument("kernel", metavar="KERNEL", required=False, callback=reading.given(kernel_or_file))
 html_option = click.option(
-    "--html",
-    metavar="FILE",
+    "--html", metavar="FILE",
     help="Write one page on which the run moves, playable in any browser. Where not given, N = 16, d = 4, blocks are 4x4, and M is the "
     "least power of two, in words, that holds what the run needs, or the larger run with --beside: 128 for flash2, not the 100KiB of "
     "--sram, which stay with --blocks fit, paper or best.",
-)
+)  # fmt: skip
 beside_option = click.option(
     "--beside", metavar="KERNEL", help="With --html: a second run beside it, of another kernel, or dense or causal for KERNEL itself."
 )
 from_option = click.option(
-    "--from",
-    "source",
-    metavar="TRACE",
+    "--from", "source", metavar="TRACE",
     help="With --html: show a trace that iosim trace wrote, in place of a run; M is the most that it holds, or --sram.",
-)
+)  # fmt: skip
 
 
 def write_page(kernel: Kernel | None, given: Given, path: str, beside: str | None, source: str | None) -> None:

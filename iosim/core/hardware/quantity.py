@@ -27,15 +27,9 @@ SPEED = Kind("bytes/s", {"MB/s": 10**6, "GB/s": 10**9, "TB/s": 10**12})
 RATE = Kind("flop/s", {"GFLOP/s": 10**9, "TFLOP/s": 10**12, "PFLOP/s": 10**15})
 
 KINDS = {
-    "sms": COUNT,
-    "shared_memory_per_sm": SIZE,
-    "shared_memory_per_block": SIZE,
-    "l2": SIZE,
-    "memory": SIZE,
-    "bandwidth": SPEED,
-    "fp16_tensor_rate": RATE,
-    "fp32_rate": RATE,
-}
+    "sms": COUNT, "shared_memory_per_sm": SIZE, "shared_memory_per_block": SIZE, "l2": SIZE, "memory": SIZE, "bandwidth": SPEED,
+    "fp16_tensor_rate": RATE, "fp32_rate": RATE,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

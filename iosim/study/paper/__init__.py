@@ -10,20 +10,6 @@ from iosim.study.paper.summary import findings
 from iosim.study.paper.times import Times, fit
 
 __all__ = [
-    "Check",
-    "Compared",
-    "Data",
-    "Figure2",
-    "Finding",
-    "Judged",
-    "Kept",
-    "Runtimes",
-    "Times",
-    "figure2",
-    "findings",
-    "fit",
-    "load",
-    "memory",
-    "runtimes",
-    "softmax",
-]
+    "Check", "Compared", "Data", "Figure2", "Finding", "Judged", "Kept", "Runtimes", "Times", "figure2", "findings", "fit", "load",
+    "memory", "runtimes", "softmax",
+]  # fmt: skip

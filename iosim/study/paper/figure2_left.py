@@ -55,11 +55,10 @@ class Column:
             word: What the comparison is worth where nothing is claimed.
             more: Labels for programs.
         """
-        quantity, value = {"GB": ("HBM", self.row.gigabytes), "GFLOP": ("FLOPs", self.row.gflops), "ms": ("time", self.row.milliseconds)}[
-            unit
-        ]
-        labels = {"quantity": quantity, "version": self.row.version, "method": self.row.method, **more}
-        name = f"{self.section}, {quantity} of {self.row.method}"
+        row = self.row
+        quantity, value = {"GB": ("HBM", row.gigabytes), "GFLOP": ("FLOPs", row.gflops), "ms": ("time", row.milliseconds)}[unit]
+        labels = {"quantity": quantity, "version": row.version, "method": row.method, **more}
+        name = f"{self.section}, {quantity} of {row.method}"
         return Compared(name, value, unit, ours, self.data.left.source, labels, claim, word, self.work, made)
 
     def find(self, found: Compared, why: str = "") -> Finding:

@@ -39,10 +39,7 @@ def findings(found: list[Point]) -> list[Finding]:
         "the bytes bind where blocks are small, the products where they are large, where the time no longer falls; dropout, and what does "
         "not overlap, is not in the model"
     )
-    return [
-        Finding("fig2", SECTION, "GB", traffic, bytes_said),
-        Finding("fig2", SECTION, "ms", time, time_said),
-    ]
+    return [Finding("fig2", SECTION, "GB", traffic, bytes_said), Finding("fig2", SECTION, "ms", time, time_said)]
 
 
 def _point(data: Data, row: BlockPoint, times: Times) -> Point:

@@ -23,25 +23,19 @@ LISTS: dict[str, tuple[Callable[[int, int, int], list[Tensor]], str, Options]] =
 }
 GROUPS: tuple[tuple[str, tuple[str, ...], bool, str], ...] = (
     (
-        "PyTorch, Megatron",
-        ("PyTorch Attention", "Megatron"),
-        True,
+        "PyTorch, Megatron", ("PyTorch Attention", "Megatron"), True,
         "4 N^2 + 10 N d elements of float16 a head; our kernels declare 4 N^2 + 8 N d: what the other two are is not known",
     ),
     (
-        "FlashAttention",
-        ("FlashAttention",),
-        True,
+        "FlashAttention", ("FlashAttention",), True,
         "11 tensors N x d, one float32 accumulator from two key blocks on, LSE and D; our kernels have no unpadded copies of Q, K and V, "
         "and an accumulator in each pass",
     ),
     (
-        "Block-Sparse",
-        ("Block-Sparse FlashAttention",),
-        False,
+        "Block-Sparse", ("Block-Sparse FlashAttention",), False,
         "the tensors of FlashAttention; its lists of kept blocks take up to 8 MiB more, in a form that is not stated",
     ),
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

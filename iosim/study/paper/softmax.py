@@ -91,16 +91,9 @@ def _finding(row: Accesses, source: str) -> Finding:
     loads, stores = (_an_element(words) for words in accesses(listing))
     made = f"words loaded and stored for a row of {N:,} in tiles of {B}, over {N:,}"
     found = Compared(
-        name,
-        row.total,
-        UNIT,
-        loads + stores,
-        source,
-        {**labels, "loads": loads, "stores": stores},
-        EXACTLY,
-        made=made,
-        counted_by=COMMAND.format(row.method),
-    )
+        name, row.total, UNIT, loads + stores, source, {**labels, "loads": loads, "stores": stores}, EXACTLY,
+        made=made, counted_by=COMMAND.format(row.method),
+    )  # fmt: skip
     split = f"{loads:g} loaded and {stores:g} stored, published {row.loads} and {row.stores}"
     return Finding("softmax", SECTION, row.method, (found,), why, (Check(split, (loads, stores) == (row.loads, row.stores)),))
 

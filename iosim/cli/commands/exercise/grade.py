@@ -15,7 +15,7 @@ import click
 from iosim.cli import reading
 from iosim.cli.commands.trace import writer
 from iosim.cli.exercise_notes import exercise_option, note, seed_option
-from iosim.cli.options import Command, Given, takes
+from iosim.cli.options import Command, Given, takes, valued
 from iosim.cli.output import Answer, Record, deliver, width
 from iosim.cli.progress import steps
 from iosim.cli.wrapping import wrapped
@@ -43,9 +43,7 @@ FREE = ("file", "student", "reason")  # the columns that a student has a hand in
 @click.argument("folder", metavar="DIR")
 @exercise_option
 @seed_option("Grade as in an earlier run; fresh inputs if not given.")
-@click.option(
-    "--jobs", metavar="COUNT", callback=reading.given(reading.whole), help="Processes that grade at the same time; one a CPU if not given."
-)
+@valued("--jobs", "COUNT", reading.whole, "Processes that grade at the same time; one a CPU if not given.")
 @click.option("--dask", metavar="ADDRESS", help="Grade on the Dask cluster whose scheduler is at ADDRESS, such as tcp://10.0.0.1:8786.")
 @click.option("--unprotected", is_flag=True, help="Grade even where submissions cannot be kept from files or, as root, get another user.")
 @takes("json", "csv", "out")

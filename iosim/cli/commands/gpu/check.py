@@ -68,11 +68,7 @@ def answer(checked: Sequence[Checked], meters: Sequence[str], given: GpuGiven) -
     rows = [row.record() for one in checked for row in one.all_rows()]
     failures = [why for one in checked for why in one.failures()]
     document = {
-        "arch": given["arch"],
-        "meters": list(meters),
-        "equal": not failures,
-        "failures": failures,
-        "cases": [one.record() for one in checked],
-        "rows": rows,
-    }
+        "arch": given["arch"], "meters": list(meters), "equal": not failures, "failures": failures,
+        "cases": [one.record() for one in checked], "rows": rows,
+    }  # fmt: skip
     return Answer(text_of(checked, meters, given["arch"], arrays=given["arrays"]), document, rows, failed=unsound(failures, given))

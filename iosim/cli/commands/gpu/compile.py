@@ -49,20 +49,11 @@ class Built:
         return {
             "step": self.call.step.name,
             **{name: self._value(name) for name in OPTIONS},
-            "block_rows": tiling.rows,
-            "block_cols": tiling.cols,
-            "d": tiling.d,
-            "threads": tiling.threads,
-            "causal": tiling.causal,
-            "registers": usage.registers,
-            "spill_stores": usage.spill_stores,
-            "spill_loads": usage.spill_loads,
-            "stack_bytes": usage.stack_bytes,
-            "local_bytes": usage.local_bytes,
-            "shared_bytes": usage.shared_bytes,
-            "float64": usage.double,
-            "ptx_lines": self.ptx.count("\n"),
-        }
+            "block_rows": tiling.rows, "block_cols": tiling.cols, "d": tiling.d, "threads": tiling.threads, "causal": tiling.causal,
+            "registers": usage.registers, "spill_stores": usage.spill_stores, "spill_loads": usage.spill_loads,
+            "stack_bytes": usage.stack_bytes, "local_bytes": usage.local_bytes, "shared_bytes": usage.shared_bytes,
+            "float64": usage.double, "ptx_lines": self.ptx.count("\n"),
+        }  # fmt: skip
 
     def _value(self, option: str) -> str | None:
         """The value of an option with which it is launched, "both" for more than one; None where its kernel has no such option."""
