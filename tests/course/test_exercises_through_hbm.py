@@ -28,7 +28,7 @@ from iosim.course.parts import values
 from iosim.course.runs import attempted, listing_attempt, ran
 from iosim.course.spec import Exercise, Trial
 from iosim.course.text import built, mistaken
-from iosim.course.trials import attention_trial, counted, moved, shape_of, words_of
+from iosim.course.trials import attention_trial, counted, moved, output_answers, shape_of, words_of
 from iosim.exercises import check
 from iosim.memory import Counts, Machine
 from iosim_reference import attention, softmax
@@ -135,7 +135,7 @@ def test_the_backward_pass_is_exact_in_any_blocks(n: int, nk: int, d: int, dv: i
 def test_the_small_cache_is_exact_in_any_blocks(n: int, nk: int, d: int, dv: int, Br: int, Bc: int, seed: int) -> None:
     asked, rng = Attention(n, d, nk=nk, dv=dv), np.random.default_rng(seed)
     trial = attention_trial(
-        e14.small_cache, "any", asked, Blocks(Br, Bc), rng, scratch=("S",), expected=lambda _, data: e14.output(asked, data)
+        e14.small_cache, "any", asked, Blocks(Br, Bc), rng, scratch=("S",), expected=lambda _, data: output_answers(asked, data)
     )
     exact(e14.small_cache, trial, small_cache_words)
 
