@@ -38,8 +38,8 @@ INTO = _ops(*OPERATORS)  # of a block, which is updated, and a value
 MIXED_INTO = _ops(*OPERATORS)  # of a block, which is updated, and a number
 ONE = _ops("exp", "log", "finite", "nonzero")  # functions of one value
 ROWS = _ops("rowmax", "rowsum")  # methods that reduce rows
-TURN = next(_number)
-END, FAIL, SLOT = next(_number), next(_number), next(_number)
+TURN, SLOT = next(_number), next(_number)
+END, FAIL = next(_number), next(_number)
 
 ROW, COL, UNSEEN, COLUMNS, VISITED_COLUMNS, UNVISITED_ROWS = range(6)  # flags of SEEN: what the grid was asked
 RULE, KEPT = 0, 1  # flags of PAIRS: which of the mask's rules
