@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 from iosim.attention.plan import Plan
 from iosim.core.errors import BadInput, SramOverflow
@@ -37,11 +37,7 @@ class Extent:
 
     def grown(self, before: Extent, times: int) -> Extent:
         """After so many more steps such as that from ``before`` to this one."""
-        return Extent(
-            self.events + times * (self.events - before.events),
-            self.words + times * (self.words - before.words),
-            self.arrays + times * (self.arrays - before.arrays),
-        )
+        return Extent(*(now + times * (now - then) for now, then in zip(astuple(self), astuple(before), strict=True)))
 
 
 class TooLarge(BadInput):
@@ -109,7 +105,7 @@ def in_python(instead: Smaller) -> str:
     if large.mask is not None:
         down, across = instead.elements
         more += f", mask=mask[::{down}, ::{across}][:{problem.n}, :{problem.nk}]"
-    if large.block_mask is not None and large.block_mask != patterns.butterfly(large.n, large.nk, *_sides(instead.large)):
+    if large.block_mask is not None and large.block_mask != patterns.butterfly(large.n, large.nk, *astuple(instead.large.blocks)):
         (down, across), (tr, tc) = instead.tiles, instead.grid
         grid = f"block_mask.dense()[::{down}, ::{across}][:{tr}, :{tc}]"
         more += f", block_mask=BlockMask.from_dense({grid}, {problem.n}, {problem.nk}, {rows}, {cols})"
@@ -128,10 +124,6 @@ def sample_of(plan: Plan) -> Sample:
     blocks = [(*_shape(event), event.times * (2 if event.kind == "alloc" else 1)) for event in kept]
     samples = [Sample(), *(Sample(1 << power, COLUMNS) for power in range(12))]
     return next((one for one in samples if sum(one.size(rows, cols) * times for rows, cols, times in blocks) <= MOST_NUMBERS), samples[-1])
-
-
-def _sides(plan: Plan) -> tuple[int, int]:
-    return plan.blocks.rows, plan.blocks.cols
 
 
 def _shape(event: Event) -> tuple[int, int]:

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter
 from matplotlib.transforms import Bbox, IdentityTransform, blended_transform_factory
 from numpy.typing import NDArray
 
@@ -24,7 +24,7 @@ from iosim.predict.regimes import Regime, floors, regimes, theta_words
 from iosim.predict.rivals import BlockRule, Rival
 from iosim.predict.sizes import Ints
 from iosim.show.plots.curves import label
-from iosim.show.plots.figures import GRID, INK, QUIET, bare, pixels_per_point, style
+from iosim.show.plots.figures import GRID, INK, QUIET, bare, pixels_per_point, style, ticked
 
 SHADES = {"small cache": "#fdf3dc", "middle": "#ffffff", "everything fits": "#e6f1f8", "large cache": "#e6f1f8"}
 BENEATH = "#dcdcdc"
@@ -253,9 +253,7 @@ def distance(axes: Axes, found: RegimeMap, places: Ints, lowest: NDArray[np.floa
     axes.set_ylim(0.8, highest * 1.3)
     axes.fill_between(places, 1, 0.8, color=BENEATH, linewidth=0, zorder=1)
     label(axes, [*named(found, ends), (1.0, STRONG, INK)], apart=0.08)
-    axes.yaxis.set_major_locator(FixedLocator(RATIOS))
-    axes.yaxis.set_major_formatter(FixedFormatter([f"{ratio:,}" for ratio in RATIOS]))
-    axes.yaxis.set_minor_locator(NullLocator())
+    ticked(axes.yaxis, RATIOS, [f"{ratio:,}" for ratio in RATIOS])
     axes.set_ylabel("times the largest bound", color=INK)
 
 
@@ -288,7 +286,5 @@ def capacities(axes: Axes, found: RegimeMap, places: Ints) -> None:
     powers = [2**power for power in range(63) if places[0] <= 2**power <= places[-1]]
     shown = powers[:: -(-len(powers) // MOST_TICKS)]
     size = found.problem.itemsize
-    axes.xaxis.set_major_locator(FixedLocator(shown))
-    axes.xaxis.set_major_formatter(FixedFormatter([f"{m:,}\n{Capacity(m * size, 'bytes')}" for m in shown]))
-    axes.xaxis.set_minor_locator(NullLocator())
+    ticked(axes.xaxis, shown, [f"{m:,}\n{Capacity(m * size, 'bytes')}" for m in shown])
     axes.set_xlabel(f"SRAM capacity M (words; below: bytes of {found.problem.dtype})", color=INK)

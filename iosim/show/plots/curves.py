@@ -9,12 +9,11 @@ from typing import Literal, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from iosim.attention.sweep import Record, least, least_of
 from iosim.core.errors import BadInput
 from iosim.core.units import Capacity
-from iosim.show.plots.figures import GRID, INK, QUIET, bare, style
+from iosim.show.plots.figures import GRID, INK, QUIET, bare, style, ticked
 
 MOST_TICKS = 7
 APART = 0.055  # of the height of a panel: what two labels need
@@ -113,9 +112,7 @@ def ticks(axes: Axes, sweep: Sequence[Record], axis: str) -> None:
     places = sorted({whole(record[axis]) for record in sweep})
     shown = places[:: -(-len(places) // MOST_TICKS)]
     in_bytes = axis == "sram" and sweep[0]["sram_unit"] == "bytes"
-    axes.xaxis.set_major_locator(FixedLocator(shown))
-    axes.xaxis.set_major_formatter(FixedFormatter([str(Capacity(place, "bytes")) if in_bytes else f"{place:,}" for place in shown]))
-    axes.xaxis.set_minor_locator(NullLocator())
+    ticked(axes.xaxis, shown, [str(Capacity(place, "bytes")) if in_bytes else f"{place:,}" for place in shown])
     axes.set_xlabel("sequence length N" if axis == "n" else f"SRAM capacity M ({'bytes' if in_bytes else 'words'})", color=INK)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import BinaryIO, NamedTuple
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from iosim.attention.catalogue import known
 
@@ -36,6 +39,13 @@ def bare(axes: Axes) -> None:
     axes.spines[["left", "bottom"]].set_color(QUIET)
     axes.tick_params(colors=INK, which="both", labelsize=9)
     axes.set_axisbelow(True)
+
+
+def ticked(axis: Axis, places: Sequence[float], texts: Sequence[str]) -> None:
+    """Ticks at some places only, each with its text."""
+    axis.set_major_locator(FixedLocator(places))
+    axis.set_major_formatter(FixedFormatter(texts))
+    axis.set_minor_locator(NullLocator())
 
 
 def pixels_per_point(axes: Axes) -> float:

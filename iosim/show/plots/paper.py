@@ -8,9 +8,8 @@ from typing import Protocol
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
-from iosim.show.plots.figures import GRID, INK, QUIET, bare, style
+from iosim.show.plots.figures import GRID, INK, QUIET, bare, style, ticked
 
 BYTES, TIME = style("flash").colour, style("standard").colour
 ROWS = {"GFLOP": "GFLOPs", "GB": "HBM R/W (GB)", "ms": "Runtime (ms)"}
@@ -109,9 +108,7 @@ def over_blocks(axes: Axes, made: Figure2) -> None:
     hollow(axes, places, [gigabytes[0] for _, gigabytes, _, _ in points], BYTES)
     hollow(time, places, [taken[0] for _, _, taken, _ in points], TIME)
     axes.set_xlabel("block size Bc", color=INK)
-    axes.xaxis.set_major_locator(FixedLocator(list(places)))
-    axes.xaxis.set_major_formatter(FixedFormatter([str(cols) for cols, *_ in points]))
-    axes.xaxis.set_minor_locator(NullLocator())
+    ticked(axes.xaxis, places, [str(cols) for cols, *_ in points])
     from_zero(axes, 1.12)
     from_zero(time, 1.35)  # so that the two curves, of one shape, do not hide each other
     sides(time, [(taken, memory) for _, _, taken, memory in points])
