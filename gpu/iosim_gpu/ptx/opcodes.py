@@ -49,9 +49,8 @@ def _same(kind: str, count: int, compute: Compute, *, divides: bool = False) -> 
 def _integers() -> _Rows:
     for t in _INTEGERS:
         # Two's complement: sums and low halves of products have the same bits for both signs.
-        yield f"add.{t}", _same(bits(t), 2, np.add)
-        yield f"sub.{t}", _same(bits(t), 2, np.subtract)
-        yield f"mul.lo.{t}", _same(bits(t), 2, np.multiply)
+        for name, compute in {"add": np.add, "sub": np.subtract, "mul.lo": np.multiply}.items():
+            yield f"{name}.{t}", _same(bits(t), 2, compute)
         yield f"mad.lo.{t}", _same(bits(t), 3, lambda a, b, c: a * b + c)
         yield f"mul.hi.{t}", _same(t, 2, ar.high_half)
         yield f"div.{t}", _same(t, 2, ar.quotient, divides=True)
@@ -89,9 +88,8 @@ def _flushes(name: str, kind: str, count: int, compute: Compute) -> _Rows:
 def _floats() -> _Rows:
     for t in _FLOATS:
         for rounding in ("", ".rn"):
-            yield from _flushes(f"add{rounding}", t, 2, np.add)
-            yield from _flushes(f"sub{rounding}", t, 2, np.subtract)
-            yield from _flushes(f"mul{rounding}", t, 2, np.multiply)
+            for name, compute in {"add": np.add, "sub": np.subtract, "mul": np.multiply}.items():
+                yield from _flushes(f"{name}{rounding}", t, 2, compute)
         yield from _flushes("div.rn", t, 2, np.divide)
         yield from _flushes("rcp.rn", t, 1, ar.reciprocal)
         yield from _flushes("sqrt.rn", t, 1, np.sqrt)

@@ -188,15 +188,12 @@ def _running(draft: _Draft, name: str, i: int, terms: list[Key]) -> Key:
 def _online(draft: _Draft, i: int, keys: int, d: int) -> Key:
     m = l = _score(draft, i, 0, d)
     for j in range(keys):
-        factors = _rescale(draft, i, j, d, m) if j else _first(draft, i, m)
+        # Nothing is known of exp(s - s) in advance: the first p is computed, and m stays.
+        factors = _rescale(draft, i, j, d, m) if j else [draft.add(("p", i, 0), m)]
         m, l = (("m", i, j), draft.add(("l", i, j), l, *factors, over=l)) if j else (m, factors[-1])
         for t in range(d):
             draft.chain(("o", i, j, t), ("o", i, j - 1, t), *factors, ("V", j, t))
     return l
-
-
-def _first(draft: _Draft, i: int, m: Key) -> list[Key]:
-    return [draft.add(("p", i, 0), m)]  # nothing is known of exp(s - s) in advance: p is computed, and m stays
 
 
 def _rescale(draft: _Draft, i: int, j: int, d: int, m: Key) -> list[Key]:
