@@ -16,7 +16,7 @@ from iosim.course.grading.caps import Caps
 from iosim.course.grading.job import Job, function_job, kernel_job, tables_of
 from iosim.course.grading.recording import record
 from iosim.course.grading.replay import caps_of, replay
-from iosim.course.grading.stream import printable
+from iosim.course.grading.results import printable
 from iosim.course.grading.worker import Limits, Outcome, Worker
 from iosim.course.judging import drawn_calls, drawn_trials, judge_function, judge_kernel
 from iosim.course.runs import Attempt, Stop, Stopped

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 from iosim.core.errors import BadInput
-from iosim.course.grading.stream import printable
+from iosim.course.grading.results import printable
 
 MOST = 256 << 10
 """Bytes of a submission; the longest solution has less than 2 % of that."""

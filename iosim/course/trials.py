@@ -29,7 +29,7 @@ Data = Mapping[str, Array]
 Shape = tuple[int, int]
 Expected = Mapping[str, tuple[NDArray[np.float64], float]]
 Listing = Callable[..., None]
-USUAL, HUGE = "random numbers", "huge logits"
+LABELS = ("random numbers", "huge logits")
 HUGE_LOGITS = 200.0  # their standard deviation: in float32, exp overflows above 88.7
 WITH_INFINITY = ("m", "LSE")  # the statistics of a query that attends to nothing hold -inf
 
@@ -98,7 +98,7 @@ def attention_trial(
         inputs={name: shape_of(name, problem) for name in ("Q", "K", "V")},
         outputs={name: shape_of(name, problem) for name in outputs},
         scratch={name: shape_of(name, problem) for name in scratch},
-        params=given, data=[random_data(problem, rng), random_data(problem, rng, HUGE_LOGITS)], data_labels=(USUAL, HUGE),
+        params=given, data=[random_data(problem, rng), random_data(problem, rng, HUGE_LOGITS)], data_labels=LABELS,
         expected=lambda data: forward_answers(problem, data), sram=sram, mask=problem if problem.masked else None,
     )  # fmt: skip
     found = replace(found, best=best_known(problem, found), least=least_words(problem, found.sram))

@@ -139,13 +139,13 @@ def _failure(body: _Reader) -> Failure:
     if type_length > MOST_TYPE or message_length > MOST_MESSAGE or count > MOST_LINES:
         raise _Broken("a failure told at too great length")
     lines = body.numbers(struct.Struct(f"<{count}I"))
-    told = _text(body.take(type_length)), _text(body.take(message_length))
+    told = printable(body.take(type_length)), printable(body.take(message_length))
     if not body.empty:
         raise _Broken("a failure is longer than its words")
     return Failure(*told, lines)
 
 
-def _text(raw: bytes) -> str:
-    """Nothing that moves a cursor, ends a line or turns the direction of writing."""
+def printable(raw: bytes) -> str:
+    """Text on one line: nothing that moves a cursor, ends a line or turns the direction of writing."""
     text = raw.decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from iosim.core.errors import IosimError
 from iosim.course.grading import records as r
+from iosim.course.grading.results import printable
 
 Bool = NDArray[np.bool_]
 Int = NDArray[np.int64]
@@ -147,12 +148,6 @@ def failure(table: Table) -> Failed:
     kind, says = (b"".join(row["name"].tobytes()[: row["a"]] for row in table[which == part]) for part in (r.KIND, r.SAYS))
     lines = tuple(int(line) for line in table["line"][which == r.WHERE_IT_WAS])
     return Failed(printable(kind) or "an exception without a name", printable(says), lines)
-
-
-def printable(raw: bytes) -> str:
-    """Text on one line: nothing that moves a cursor, ends a line or turns the direction of writing."""
-    text = raw.decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def label(raw: bytes) -> str:

@@ -159,12 +159,12 @@ class _Server:
         """Have a child run what it is fed, and end it."""
         until = time.monotonic() + limits.wall
         with _pipe() as (job, feeder), _pipe() as (stream, out), _pipe() as (said, told):
-            inlets = Inlet(stream.number, limits.stream + 1, "too many results"), Inlet(said.number, limits.said, "too much output")
-            if not self._say(b"j", [job.number, out.number, told.number]):
+            inlets = Inlet(stream.fileno(), limits.stream + 1, "too many results"), Inlet(said.fileno(), limits.said, "too much output")
+            if not self._say(b"j", [job.fileno(), out.fileno(), told.fileno()]):
                 return Outcome(b"", stopped="lost")
             for end in (job, out, told):
                 end.close()  # the child's alone now, so that a stream ends when the child does
-            stopped = collect(Outlet(feeder.number, memoryview(feed)), *inlets, self.control.fileno(), until)
+            stopped = collect(Outlet(feeder.fileno(), memoryview(feed)), *inlets, self.control.fileno(), until)
             return self._end(stopped, *inlets, limits)
 
     def _end(self, stopped: str, stream: Inlet, said: Inlet, limits: Limits) -> Outcome:
@@ -202,24 +202,11 @@ class _Server:
             self.process.wait()
 
 
-class _End:
-    """One end of a pipe, closed once."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def close(self) -> None:
-        """Close it, where it still is open."""
-        number, self.number = self.number, -1
-        if number >= 0:
-            os.close(number)
-
-
 @contextlib.contextmanager
-def _pipe() -> Iterator[tuple[_End, _End]]:
-    reader, writer = map(_End, os.pipe())
-    with contextlib.closing(reader), contextlib.closing(writer):
-        yield reader, writer
+def _pipe() -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    reader, writer = os.pipe()
+    with open(reader, "rb", buffering=0) as out, open(writer, "wb", buffering=0) as into:
+        yield out, into
 
 
 def _packed(kind: str, box: Box, job: bytes, source: bytes) -> bytes:

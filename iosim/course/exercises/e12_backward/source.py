@@ -16,9 +16,8 @@ from iosim.core.units import Capacity
 from iosim.course.predicted import predicted
 from iosim.course.spec import Array, Exercise, KernelCheck, Mistake, Trial
 from iosim.course.trials import (
-    HUGE,
     HUGE_LOGITS,
-    USUAL,
+    LABELS,
     USUAL_PROBLEMS,
     Data,
     Expected,
@@ -76,7 +75,7 @@ def problem(label: str, asked: Attention, blocks: Blocks, rng: np.random.Generat
         inputs={name: shape_of(name, asked) for name in ("Q", "K", "V", "O", "LSE", "dO")},
         outputs={name: shape_of(name, asked) for name in ("dQ", "dK", "dV")}, scratch={"D": (asked.n, 1)},
         params={"Br": blocks.rows, "Bc": blocks.cols, "scale": asked.softmax_scale},
-        data=[passed_forward(asked, random_data(asked, rng, spread), rng) for spread in (None, HUGE_LOGITS)], data_labels=(USUAL, HUGE),
+        data=[passed_forward(asked, random_data(asked, rng, spread), rng) for spread in (None, HUGE_LOGITS)], data_labels=LABELS,
         expected=lambda data: gradients(asked, data),
     )  # fmt: skip
     best = best_known(asked, found, ("flash-backward", "flash2-backward"))

@@ -14,7 +14,7 @@ from iosim.course.exercises.excerpt import excerpt
 from iosim.course.exercises.scores import statistic_answers
 from iosim.course.predicted import predicted
 from iosim.course.spec import Array, Exercise, KernelCheck, Mistake, Trial
-from iosim.course.trials import HUGE, HUGE_LOGITS, USUAL, Data, Expected, best_known, output_answers, pick, random_data, trial
+from iosim.course.trials import HUGE_LOGITS, LABELS, Data, Expected, best_known, output_answers, pick, random_data, trial
 from iosim.memory import Hbm, Machine, Mask, exp, maximum
 from iosim.predict.bounds import least_words
 
@@ -102,7 +102,7 @@ def problem(label: str, asked: Attention, blocks: Blocks, sizes: list[int], rng:
         decoding, label, inputs={"Q": (asked.n, asked.d), "K": (asked.nk, asked.d), "V": (asked.nk, asked.dv)},
         outputs={"O": (asked.n, asked.dv), "M_p": (rows, 1), "L_p": (rows, 1), "O_p": (rows, asked.dv)},
         params={"Br": blocks.rows, "Bc": blocks.cols, "scale": asked.softmax_scale},
-        data=[ordered(random_data(asked, rng), 1), ordered(random_data(asked, rng, HUGE_LOGITS), -1)], data_labels=(USUAL, HUGE),
+        data=[ordered(random_data(asked, rng), 1), ordered(random_data(asked, rng, HUGE_LOGITS), -1)], data_labels=LABELS,
         expected=lambda data: output_answers(asked, data), mask=parts(asked, blocks, sizes),
     )  # fmt: skip
     found = replace(found, expected=lambda data: {**partial_answers(found, data), **output_answers(asked, data)})
