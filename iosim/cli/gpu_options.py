@@ -8,7 +8,7 @@ from typing import TypeVar
 import click
 
 from iosim.cli import reading
-from iosim.cli.options import OPTIONS, Given, valued
+from iosim.cli.options import OPTIONS, Given, takes_of, valued
 from iosim.core.errors import BadInput
 from iosim.core.problem import Blocks
 from iosim_gpu.catalogue import KERNELS
@@ -18,7 +18,6 @@ from iosim_gpu.declaration import Option
 from iosim_gpu.worker import METERS
 
 F = TypeVar("F", bound=Callable[..., object])
-T = TypeVar("T")
 
 
 class GpuGiven(Given, total=False):
@@ -53,15 +52,6 @@ def among(known: Collection[str]) -> Callable[[str, str], tuple[str, ...]]:
     return read
 
 
-def spelled(read: Callable[[str, str], T]) -> reading.Callback[T]:
-    """As :func:`iosim.cli.reading.given`, with the last spelling of an option that has two: the one that the examples show."""
-
-    def callback(context: click.Context, option: click.Parameter, text: str | None) -> T | None:
-        return None if text is None else read(option.opts[-1], text)
-
-    return callback
-
-
 def threads(option: str, text: str) -> int:
     """Threads of a block: CUDA allows 1024."""
     return reading.whole(option, text, most=1024)
@@ -88,11 +78,11 @@ GPU_OPTIONS = {
     "tiles": valued("--blocks", "BRxBC", reading.explicit_blocks, "Tiles, which are compiled in.", "tiles"),
     "threads": valued("--threads", "COUNT", threads, "Threads of a block; compiled in, too."),
     "own_kernels": click.option(
-        "--kernels", "--kernel", "own_kernels", metavar="NAMES", callback=spelled(among(KERNELS)),
+        "--kernels", "--kernel", "own_kernels", metavar="NAMES", callback=reading.given(among(KERNELS), -1),
         help=f"Kernels, joined by commas, of {', '.join(KERNELS)}; all where not given.",
     ),
     "meters": click.option(
-        "--meters", "--meter", "meters", metavar="NAMES", callback=spelled(among(METERS)),
+        "--meters", "--meter", "meters", metavar="NAMES", callback=reading.given(among(METERS), -1),
         help=f"Meters, joined by commas, of {', '.join(METERS)}; all but device, which needs a GPU, where not given.",
     ),
     "arch": click.option("--arch", type=click.Choice(ARCHES), default="sm_90", help="Compile for A100 (sm_80) or H100 and H200 (sm_90)."),
@@ -104,10 +94,4 @@ GPU_OPTIONS = {
 
 def takes(*names: str) -> Callable[[F], F]:
     """Give a command the options of these names."""
-
-    def decorate(function: F) -> F:
-        for name in reversed(names):
-            function = GPU_OPTIONS[name](function)
-        return function
-
-    return decorate
+    return takes_of(GPU_OPTIONS, names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict, TypeVar
 
 import click
@@ -159,11 +159,15 @@ CAPACITIES = ("sram", "sizes", "reach")
 
 def takes(*names: str) -> Callable[[F], F]:
     """Give a command the options of these names; wherever M can be given, a device can be named instead."""
-    every = [option for name in names for option in ((name, "device") if name in CAPACITIES else (name,))]
+    return takes_of(OPTIONS, [option for name in names for option in ((name, "device") if name in CAPACITIES else (name,))])
+
+
+def takes_of(options: Mapping[str, Callable[[F], F]], names: Sequence[str]) -> Callable[[F], F]:
+    """Give a command those of some options that have these names."""
 
     def decorate(function: F) -> F:
-        for name in reversed(every):
-            function = OPTIONS[name](function)
+        for name in reversed(names):
+            function = options[name](function)
         return function
 
     return decorate

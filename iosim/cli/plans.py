@@ -32,21 +32,11 @@ def problem_of(given: Given, n: int | None = None) -> Attention:
     keys = given.get("nk") or rows
     path = given.get("mask")
     return Attention(
-        rows,
-        given["d"],
-        nk=keys,
-        dv=given.get("dv"),
-        batch=given["batch"],
-        heads=given["heads"],
-        kv_heads=given.get("kv_heads"),
-        dtype=given["dtype"],
-        scale=given.get("scale"),
-        causal=given["causal"],
-        window=given.get("window"),
+        rows, given["d"], nk=keys, dv=given.get("dv"), batch=given["batch"], heads=given["heads"], kv_heads=given.get("kv_heads"),
+        dtype=given["dtype"], scale=given.get("scale"), causal=given["causal"], window=given.get("window"),
         mask=None if path is None else load_elements(path, rows, keys),
-        dropout=given.get("dropout", 0.0),
-        dropout_seed=given.get("seed", 0),
-    )
+        dropout=given.get("dropout", 0.0), dropout_seed=given.get("seed", 0),
+    )  # fmt: skip
 
 
 def plan_of(kernel: Kernel, given: Given, problem: Attention, *, sram: Capacity | None = None, blocks: BlockChoice | None = None) -> Plan:

@@ -30,11 +30,11 @@ RULES: tuple[Literal["fit", "paper", "best"], ...] = ("fit", "paper", "best")
 FORMATS = (".png", ".svg", ".pdf")
 
 
-def given(read: Callable[[str, str], T]) -> Callback[T]:
-    """A click callback that reads the text of an option, if it has one; ``read`` takes the option's spelling and the text."""
+def given(read: Callable[[str, str], T], spelling: int = 0) -> Callback[T]:
+    """A click callback that reads the text of an option, if it has one; ``read`` takes one spelling of the option and the text."""
 
     def callback(context: click.Context, option: click.Parameter, text: str | None) -> T | None:
-        return None if text is None else read(option.opts[0], text)
+        return None if text is None else read(option.opts[spelling], text)
 
     return callback
 

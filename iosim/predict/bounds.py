@@ -52,19 +52,15 @@ class Growth:
 
 
 FORWARD_GROWTH = Growth(
-    "Saha-Ye",
-    "Θ(min(N² d / √M, N² d² / M))",
-    "standard products, N_k = N, d_v = d",
+    "Saha-Ye", "Θ(min(N² d / √M, N² d² / M))", "standard products, N_k = N, d_v = d",
     "Saha and Ye 2024, arXiv 2402.07443, Theorem 3.1",
     "both are N² at M = d²; above it FlashAttention attains the second, below it square tiles the first",
-)
+)  # fmt: skip
 BACKWARD_GROWTH = Growth(
-    "Li et al.",
-    "Θ(min((N² d + N d²) / √M, (N² d² + N d³) / M))",
-    "standard products, N_k = N, d_v = d",
+    "Li et al.", "Θ(min((N² d + N d²) / √M, (N² d² + N d³) / M))", "standard products, N_k = N, d_v = d",
     "Li et al. 2024, arXiv 2410.09397, Theorem 1.1",
     "it is proved for the gradient of a d x d matrix of weights between Q and K, whence N d² and N d³, not for dQ, dK and dV",
-)
+)  # fmt: skip
 
 
 def bounds(problem: Attention, sram: int) -> tuple[Bound, ...]:

@@ -107,17 +107,9 @@ class Time:
 
 
 def roofline(
-    device: Device,
-    *,
-    read_bytes: int,
-    write_bytes: int,
-    matmul_flops: int,
-    other_flops: int,
-    dtype: str = "float16",
-    grid: int | None = None,
-    sustained_bandwidth: float | None = None,
-    sustained_rate: float | None = None,
-) -> Time:
+    device: Device, *, read_bytes: int, write_bytes: int, matmul_flops: int, other_flops: int, dtype: str = "float16",
+    grid: int | None = None, sustained_bandwidth: float | None = None, sustained_rate: float | None = None,
+) -> Time:  # fmt: skip
     """The time of one kernel on ``device``: that of its bytes or that of its arithmetic, whichever is longer.
 
     ``matmul_flops`` counts a multiplication and an addition as two. Matrix products of 2-byte types run on the tensor cores, beside all
@@ -143,18 +135,13 @@ def roofline(
         raise BadInput(f"no rate of {dtype} is known for {device.key}; give sustained_rate in flop/s")
     rate = _given("sustained_rate", sustained_rate, _fraction(peak, RATE_SUSTAINED))
     return Time(
-        device=device,
-        dtype=dtype,
-        moved=whole("read_bytes", read_bytes, 0) + whole("write_bytes", write_bytes, 0),
-        matmul_flops=whole("matmul_flops", matmul_flops, 0),
-        other_flops=whole("other_flops", other_flops, 0),
+        device=device, dtype=dtype, moved=whole("read_bytes", read_bytes, 0) + whole("write_bytes", write_bytes, 0),
+        matmul_flops=whole("matmul_flops", matmul_flops, 0), other_flops=whole("other_flops", other_flops, 0),
         grid=None if grid is None else whole("grid", grid),
         bandwidth=_given("sustained_bandwidth", sustained_bandwidth, _fraction(device.bandwidth, BANDWIDTH_SUSTAINED)),
-        matmul_rate=rate,
-        other_rate=other if tensor else rate,
-        shared_cores=not tensor,
+        matmul_rate=rate, other_rate=other if tensor else rate, shared_cores=not tensor,
         assumed=_assumed(device, dtype, sustained_bandwidth, sustained_rate),
-    )
+    )  # fmt: skip
 
 
 def occupancy(grid: int, sms: int) -> float:

@@ -41,14 +41,10 @@ def text_of(found: ClosedForm) -> str:
     verdict = "equal in every line, for all sizes and for blocks up to their axis, ragged tiles included" if found.agrees else "DIFFERENT"
     spelled = found.spelled()
     below = {
-        "words": spelled["words"],
-        "if square": f"{spelled['square']}, where Nq = Nk = N and dv = d",
-        "by hand": verdict,
-        "products": f"{spelled['matmul']} operations",
-        "elementwise": spelled["elementwise"],
-        "exp and log": spelled["exp"],
+        "words": spelled["words"], "if square": f"{spelled['square']}, where Nq = Nk = N and dv = d", "by hand": verdict,
+        "products": f"{spelled['matmul']} operations", "elementwise": spelled["elementwise"], "exp and log": spelled["exp"],
         "for --check": found.formula,
-    }
+    }  # fmt: skip
     lines = [
         wrapped(f"{found.name}: the listing, run once with symbols for its sizes", width()),
         "Tr = ceil(Nq / Br), Tc = ceil(Nk / Bc); words of one head without a mask",

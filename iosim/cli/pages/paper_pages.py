@@ -32,10 +32,8 @@ def memory(found: Sequence[Finding], data: Data, width: int) -> str:
     """Table 21: printed, listed, and declared by our kernels."""
     setup = next((found.setup for found, cell in data.cells() if cell.unit == "MiB"), None)
     lines = [] if setup is None else [wrapped(measured("Table 21, MiB of both passes together", setup), width)]
-    lines += [
-        "",
-        wrapped("listed: the tensors that live at once. declared: the HBM arrays of our forward and backward kernel, each once.", width),
-    ]
+    listed = "listed: the tensors that live at once. declared: the HBM arrays of our forward and backward kernel, each once."
+    lines += ["", wrapped(listed, width)]
     lines += [wrapped(f"one pass: the arrays of the pass that has more, which is the peak_hbm_bytes of the machine. {LEGEND}.", width)]
     for one in found:
         lines += ["", wrapped(headed(one), width)]
@@ -77,16 +75,10 @@ def softmax(found: Sequence[Finding], data: Data, width: int) -> str:
     """Accesses of the three listings."""
     rows = [row for one in found for row in one.rows]
     names = ("published_loads", "loads", "published_stores", "stores")
-    lines: list[list[Cell]] = [
-        [
-            str(row.labels["method"]),
-            *(_spelled(row.labels.get(name)) for name in names),
-            theirs(row.published),
-            _spelled(row.ours),
-            row.verdict,
-        ]
-        for row in rows
-    ]
+    lines: list[list[Cell]] = []
+    for row in rows:
+        split = [_spelled(row.labels.get(name)) for name in names]
+        lines.append([str(row.labels["method"]), *split, theirs(row.published), _spelled(row.ours), row.verdict])
     head = ["softmax", "loads", "ours", "stores", "ours", "together", "ours", "verdict"]
     title = f"{data.softmax.name}, an element: published, and counted ({data.softmax.source})"
     text = [wrapped(title, width), "", table(head, lines, right=head[1:-1]), ""]

@@ -126,17 +126,9 @@ class BlockMask:
 
     @classmethod
     def from_flex(
-        cls,
-        kv_num_blocks: ArrayLike,
-        kv_indices: ArrayLike,
-        full_kv_num_blocks: ArrayLike | None = None,
-        full_kv_indices: ArrayLike | None = None,
-        *,
-        n: int,
-        nk: int,
-        rows: int,
-        cols: int,
-    ) -> BlockMask:
+        cls, kv_num_blocks: ArrayLike, kv_indices: ArrayLike, full_kv_num_blocks: ArrayLike | None = None,
+        full_kv_indices: ArrayLike | None = None, *, n: int, nk: int, rows: int, cols: int,
+    ) -> BlockMask:  # fmt: skip
         """Keep the tiles that the arrays of a PyTorch FlexAttention ``BlockMask`` name, for one head.
 
         ``kv_*`` name partial tiles and ``full_kv_*`` full ones; lists need no order, and leading axes B = H = 1 are dropped.

@@ -138,15 +138,10 @@ def random(n: int, nk: int, rows: int, cols: int, density: float, seed: int = 0)
 
 
 PATTERNS: dict[str, tuple[Callable[..., BlockMask], str]] = {
-    "butterfly": (butterfly, ""),
-    "causal": (causal, ""),
-    "dense": (dense, ""),
-    "global": (global_tiles, "COUNT"),
-    "local": (local_band, "RADIUS"),
-    "random": (random, "DENSITY[,SEED]"),
-    "strided": (strided, "STRIDE"),
+    "butterfly": (butterfly, ""), "causal": (causal, ""), "dense": (dense, ""), "global": (global_tiles, "COUNT"),
+    "local": (local_band, "RADIUS"), "random": (random, "DENSITY[,SEED]"), "strided": (strided, "STRIDE"),
     "window": (sliding_window, "LEFT,RIGHT"),
-}
+}  # fmt: skip
 SPELLINGS = tuple(f"{name}:{values}" if values else name for name, (_, values) in PATTERNS.items())
 
 

@@ -38,16 +38,11 @@ def everywhere(s: Shape, Br: Int, Bc: Int, *, elements: bool) -> Visits:
     """The visits of a kernel that visits all T_r x T_c tiles, and reads a mask in all of them if there are ``elements``."""
     Tr, Tc = ceil_div(s.Nq.value, Br), ceil_div(s.Nk.value, Bc)
     return Visits(
-        queries=Passes(Size("Tc", Tc), s.Nq),
-        queries_again=Passes(Size("(Tc - 1)", Tc - 1), s.Nq),
-        queries_met=once(s.Nq),
-        queries_unmet=None,
-        keys=Passes(Size("Tr", Tr), s.Nk),
-        keys_met=once(s.Nk),
-        pairs=once(s.Nq * s.Nk),
-        elements=once(s.Nq * s.Nk) if elements else None,
-        cols=Bc,
-    )
+        queries=Passes(Size("Tc", Tc), s.Nq), queries_again=Passes(Size("(Tc - 1)", Tc - 1), s.Nq),
+        queries_met=once(s.Nq), queries_unmet=None,
+        keys=Passes(Size("Tr", Tr), s.Nk), keys_met=once(s.Nk),
+        pairs=once(s.Nq * s.Nk), elements=once(s.Nq * s.Nk) if elements else None, cols=Bc,
+    )  # fmt: skip
 
 
 def summed(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from iosim.core.errors import BadInput
 from iosim.study import published
 from iosim.study.published import Accesses, BlockPoint, Cell, Dataset, DensityPoint, Measured, Traffic
 from iosim.study.published.documents import named, read_document
 
+READERS: dict[str, Callable[[Path], Any]] = {
+    "left": published.figure2_left, "middle": published.figure2_middle, "right": published.figure2_right,
+    "softmax": published.softmax_accesses,
+}  # fmt: skip
 FIELDS = {"gflops": "left", "block_cols": "middle", "percent": "right", "loads": "softmax"}
 
 
@@ -47,17 +52,10 @@ def load(files: Sequence[str] = ()) -> Data:
 
 
 def _replaced(data: Data, path: Path) -> Data:
-    match _form(path):
-        case "left":
-            return replace(data, left=published.figure2_left(path))
-        case "middle":
-            return replace(data, middle=published.figure2_middle(path))
-        case "right":
-            return replace(data, right=published.figure2_right(path))
-        case "softmax":
-            return replace(data, softmax=published.softmax_accesses(path))
-        case _:
-            return replace(data, tables=_other_tables(data, published.tables(path)))
+    form = _form(path)
+    if form == "tables":
+        return replace(data, tables=_other_tables(data, published.tables(path)))
+    return replace(data, **{form: READERS[form](path)})
 
 
 def _form(path: Path) -> str:

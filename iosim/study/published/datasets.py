@@ -111,20 +111,21 @@ def entries(document: Document, name: str, build: Callable[[Record], Row], *fiel
     return unique(((record, build(record)) for record in document.entries(name)), *fields)
 
 
+def rows_of(form: type[Row], *fields: str) -> Read[Row]:
+    """A reader of the entries ``[[row]]`` as dataclasses of one ``form``; no two may be the same in all ``fields``."""
+    return lambda document: entries(document, "row", lambda record: record.build(form), *fields)
+
+
 def _origin(document: Document) -> tuple[str, str, str]:
     top = document.top
     return top.text("name"), top.text("source"), top.text("read")
 
 
 def _setup(record: Record) -> Setup:
-    record.only(*Setup.__dataclass_fields__)
-    n = record.whole("n") if "n" in record.values else None
-    sizes = record.whole("d"), record.whole("batch"), record.whole("heads")
-    dtype, dropout = record.text("dtype"), record.number("dropout", least=0.0)
-    if dropout >= 1:
-        raise record.fault("dropout", f"dropout must be a probability below 1, not {dropout:g}")
-    assumed = record.texts("assumed")
-    for name in assumed:
+    found = record.build(Setup, dropout=lambda key: record.number(key, least=0.0))
+    if found.dropout >= 1:
+        raise record.fault("dropout", f"dropout must be a probability below 1, not {found.dropout:g}")
+    for name in found.assumed:
         if name not in record.values:
             raise record.fault("assumed", f"assumed names {name!r}, which the setup does not give")
-    return Setup(*sizes, dtype, dropout, record.text("mask"), record.text("device"), n, assumed)
+    return found

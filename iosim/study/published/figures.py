@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iosim.study.published.datasets import Dataset, Given, Measured, entries, located, measured, stated
+from iosim.study.published.datasets import Dataset, Given, Measured, entries, located, measured, rows_of, stated
 from iosim.study.published.documents import Document
 from iosim.study.published.records import Record, shown
 
@@ -58,7 +58,7 @@ def figure2_left(path: Given = None) -> Measured[Traffic]:
     >>> [(row.gigabytes, row.milliseconds) for row in figure2_left() if row.version == "arXiv v2"]
     [(40.3, 41.7), (4.4, 7.3)]
     """
-    return measured(located(path, "figure_2_left.toml"), "row", _traffic)
+    return measured(located(path, "figure_2_left.toml"), "row", rows_of(Traffic, "version", "method"))
 
 
 def figure2_middle(path: Given = None) -> Measured[BlockPoint]:
@@ -67,7 +67,7 @@ def figure2_middle(path: Given = None) -> Measured[BlockPoint]:
     >>> [row.gigabytes for row in figure2_middle()]
     [6.578, 3.356, 1.744, 0.939]
     """
-    return measured(located(path, "figure_2_middle.toml"), "row", _blocks)
+    return measured(located(path, "figure_2_middle.toml"), "row", rows_of(BlockPoint, "block_cols"))
 
 
 def figure2_right(path: Given = None) -> Measured[DensityPoint]:
@@ -85,26 +85,7 @@ def softmax_accesses(path: Given = None) -> Dataset[Accesses]:
     >>> {row.method: row.total for row in softmax_accesses()}
     {'naive': 3, 'safe': 4, 'online': 3}
     """
-    return stated(located(path, "online_softmax.toml"), "row", _accesses)
-
-
-def _traffic(document: Document) -> tuple[Traffic, ...]:
-    return entries(document, "row", _traffic_of, "version", "method")
-
-
-def _traffic_of(record: Record) -> Traffic:
-    record.only(*Traffic.__dataclass_fields__)
-    numbers = record.number("gflops"), record.number("gigabytes"), record.number("milliseconds")
-    return Traffic(record.text("version"), record.text("method"), *numbers)
-
-
-def _blocks(document: Document) -> tuple[BlockPoint, ...]:
-    return entries(document, "row", _block_of, "block_cols")
-
-
-def _block_of(record: Record) -> BlockPoint:
-    record.only(*BlockPoint.__dataclass_fields__)
-    return BlockPoint(record.whole("block_cols"), record.number("gigabytes"), record.number("milliseconds"))
+    return stated(located(path, "online_softmax.toml"), "row", rows_of(Accesses, "method"))
 
 
 def _densities(document: Document) -> tuple[DensityPoint, ...]:
@@ -112,16 +93,7 @@ def _densities(document: Document) -> tuple[DensityPoint, ...]:
 
 
 def _density_of(record: Record) -> DensityPoint:
-    record.only(*DensityPoint.__dataclass_fields__)
-    if record.number("percent") > 100:
+    point = record.build(DensityPoint)
+    if point.percent > 100:
         raise record.fault("percent", f"percent must be at most 100, not {shown(record.value('percent'))}")
-    return DensityPoint(record.text("method"), record.number("percent"), record.number("milliseconds"))
-
-
-def _accesses(document: Document) -> tuple[Accesses, ...]:
-    return entries(document, "row", _accesses_of, "method")
-
-
-def _accesses_of(record: Record) -> Accesses:
-    record.only(*Accesses.__dataclass_fields__)
-    return Accesses(record.text("method"), record.whole("loads"), record.whole("stores"))
+    return point

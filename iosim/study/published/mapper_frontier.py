@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from iosim.study.published.datasets import Dataset, Given, entries, located
+from iosim.study.published.datasets import Dataset, Given, located, rows_of
 from iosim.study.published.documents import Document, read_document
-from iosim.study.published.records import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +44,8 @@ def mapper_frontier(path: Given = None) -> Mapped:
 
 
 def _points(document: Document) -> tuple[MapperPoint, ...]:
-    found, records = entries(document, "row", _point, "sram"), document.entries("row")
+    found, records = rows_of(MapperPoint, "sram")(document), document.entries("row")
     for record, (before, after) in zip(records[1:], pairwise(found), strict=True):
         if not (before.sram < after.sram and before.words > after.words):
             raise record.fault("words", "each point must take more SRAM and move fewer words than the one before; sort them")
     return found
-
-
-def _point(record: Record) -> MapperPoint:
-    record.only(*MapperPoint.__dataclass_fields__)
-    return MapperPoint(record.whole("sram"), record.whole("words"))

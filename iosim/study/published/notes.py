@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
 from iosim.core.errors import BadInput
 from iosim.study.published.cells import Cell
@@ -62,10 +62,7 @@ def _notes(document: Document) -> tuple[Note, ...]:
 
 
 def _note(record: Record) -> Note:
-    record.only(*Note.__dataclass_fields__)
-    name, kind, text = record.text("name"), cast(Kind, record.choice("kind", KINDS)), record.text("text")
-    if not record.texts("about"):
+    found = record.build(Note, kind=lambda key: record.choice(key, KINDS))
+    if not found.about:
         raise record.fault("about", "about is missing; name the data files that the note is about")
-    up_to_n = record.whole("up_to_n") if "up_to_n" in record.values else None
-    numbers, tables, methods = record.inner("numbers").numbers(), record.wholes("tables"), record.texts("methods")
-    return Note(name, kind, record.texts("about"), text, numbers, tables, methods, up_to_n)
+    return found

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from inspect import get_annotations
+from typing import TypeVar
 
 from iosim.core.errors import BadInput
 from iosim.core.units import whole
+
+Form = TypeVar("Form")
 
 LONGEST = 60  # of what was found, so that a message stays one line
 
@@ -98,6 +102,17 @@ class Record:
         if not isinstance(found, dict):
             raise self.fault(key, f"{key} must be a table, not {shown(found)}")
         return Record(self.file, self.lines.get(key, self.line), found)
+
+    def build(self, form: Callable[..., Form], **read: Callable[[str], object]) -> Form:
+        """A dataclass whose fields are the keys here, each by the reader for its type, or by its own in ``read``."""
+        by_type: Mapping[str, Callable[[str], object]] = {
+            "str": self.text, "float": self.number, "int": self.whole, "tuple[str, ...]": self.texts, "tuple[int, ...]": self.wholes,
+            "int | None": lambda key: self.whole(key) if key in self.values else None,
+            "Mapping[str, float]": lambda key: self.inner(key).numbers(),
+        }  # fmt: skip
+        types = get_annotations(form)
+        self.only(*types)
+        return form(**{name: (read.get(name) or by_type[kind])(name) for name, kind in types.items()})
 
     def numbers(self) -> dict[str, float]:
         """Everything here, all of it numbers > 0."""

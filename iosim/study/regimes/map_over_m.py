@@ -137,14 +137,9 @@ class RegimeMap:
 
 
 def regime_map(
-    problem: Attention,
-    kernels: Sequence[str] | None = None,
-    *,
-    sram: Sequence[Capacity | int | str] | None = None,
-    backward: bool = False,
-    blocks: BlockRule = "best",
-    **options: str | None,
-) -> RegimeMap:
+    problem: Attention, kernels: Sequence[str] | None = None, *, sram: Sequence[Capacity | int | str] | None = None,
+    backward: bool = False, blocks: BlockRule = "best", **options: str | None,
+) -> RegimeMap:  # fmt: skip
     """What the best of some kernels moves over M, beside the largest lower bound, and where the best changes; in words of one head.
 
     Raises :class:`BadInput` for a problem with a mask or with heads that share K and V, for one that is too large to count in 64 bits, for
