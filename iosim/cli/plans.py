@@ -69,10 +69,8 @@ def check_variants(given: Given, kernels: Sequence[Kernel]) -> None:
     for name in given["variants"]:
         if name not in known:
             names, flag = [kernel.name for kernel in kernels], OWN[name].flag
-            who = names[0] if len(names) == 1 else f"none of {', '.join(names)}"
-            raise BadInput(
-                f"{who} {'has no' if len(names) == 1 else 'has the'} option {flag}; known here: {', '.join(known.values()) or 'none'}"
-            )
+            who = f"{names[0]} has no" if len(names) == 1 else f"none of {', '.join(names)} has the"
+            raise BadInput(f"{who} option {flag}; known here: {', '.join(known.values()) or 'none'}")
 
 
 def plans_of(kernel: Kernel, given: Given) -> list[Plan]:

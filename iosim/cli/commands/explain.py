@@ -57,12 +57,10 @@ def command(kernel: Kernel, check: str | None, of: str | None, open_sizes: bool,
     residents = at_the_peak(made.plan)
     rows = [row_of(term) for term in terms]
     document = {
-        **made.record(),
-        "theta": theta(made.plan),
-        "terms": rows,
+        **made.record(), "theta": theta(made.plan), "terms": rows,
         "predicted_total": sum(int(term.total) for term in terms) * made.problem.instances if terms else None,
         "residents": [resident._asdict() for resident in residents],
-    }
+    }  # fmt: skip
     deliver(given, Answer(text_of(made, terms, residents), document, rows, failed=what_differs(made)))
 
 

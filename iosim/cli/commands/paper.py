@@ -83,10 +83,9 @@ def failed(found: Sequence[Finding]) -> str | None:
 def fits_of(times: Times) -> dict[str, object]:
     """What times follow from."""
     return {
-        "bandwidth_bytes_per_s": times.bandwidth,
-        "rate_flop_per_s": times.rate,
+        "bandwidth_bytes_per_s": times.bandwidth, "rate_flop_per_s": times.rate,
         "rate_on_the_grid_of_table_18_flop_per_s": times.fitted,
-    }
+    }  # fmt: skip
 
 
 def _summary(data: Data, _: int | None) -> Page:

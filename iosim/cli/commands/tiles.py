@@ -54,10 +54,9 @@ def ends(option: str, text: str) -> tuple[Capacity, ...]:
 @takes("device", "own_blocks")
 @click.option("--best", is_flag=True, help="Search: the fewest words of all blocks, of powers of two, of divisors; over LO..HI all steps.")
 @click.option(
-    "--accounting",
-    type=click.Choice(("honest", "ideal", "both")),
+    "--accounting", type=click.Choice(("honest", "ideal", "both")),
     help="With --best, what occupies SRAM: all that is named, or Q K V O S P in tiles and no statistics, as mapping tools have it.",
-)
+)  # fmt: skip
 @takes(*VARIANTS, "json", "csv", "plot")
 def command(reach: tuple[Capacity, ...], best: bool, accounting: Accountings | None, **given: Unpack[Given]) -> None:
     """Show which blocks each rule chooses, what they need on chip, and what traffic follows.

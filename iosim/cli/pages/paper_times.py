@@ -21,9 +21,8 @@ def text_of(made: Runtimes, width: int) -> str:
         lines += ["", wrapped(f"{one.section.removesuffix(', ms')}, {headed(one)}", width)]
         if one.verdict not in (NO_KERNEL, NO_TEST):
             lines += ["", ratios(rows)]
-    return "\n".join(
-        [*lines, "", wrapped("The milliseconds of one table, and what counts them: iosim paper runtimes --table NUMBER", width)]
-    )
+    more = wrapped("The milliseconds of one table, and what counts them: iosim paper runtimes --table NUMBER", width)
+    return "\n".join([*lines, "", more])
 
 
 def ratios(rows: Sequence[Judged]) -> str:

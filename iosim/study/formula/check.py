@@ -140,6 +140,5 @@ def moves(counts: Counts, of: str) -> list[tuple[str, Move]]:
 def spans(points: list[Point]) -> str:
     """Between which sizes the points lie."""
     spread = {name: sorted({point.shown[name] for point in points}) for name in points[0].shown}
-    return ", ".join(
-        f"{name} from {sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{name} = {sizes[0]}" for name, sizes in spread.items()
-    )
+    ends = {name: f" from {sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f" = {sizes[0]}" for name, sizes in spread.items()}
+    return ", ".join(f"{name}{between}" for name, between in ends.items())
