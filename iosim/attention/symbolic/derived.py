@@ -10,7 +10,7 @@ from iosim.attention.arrays import Launch
 from iosim.attention.catalogue import Named, kernel
 from iosim.attention.declaration import Kernel
 from iosim.attention.kernels.masking import Mask
-from iosim.attention.plan import Plan, make_plan
+from iosim.attention.plan import Plan, make_plan, told
 from iosim.attention.symbolic.form import ClosedForm
 from iosim.attention.symbolic.machine import Everywhere, SymbolicMachine
 from iosim.attention.symbolic.moves import of_counts, of_flops, of_terms
@@ -24,6 +24,8 @@ from iosim.core.options import Options, Value
 from iosim.core.problem import Attention, Blocks
 from iosim.core.units import Capacity
 from iosim.predict import Moved, Term, dense_terms
+
+SAMPLES = ((7, 5, 3, 2, 3, 2), (4, 6, 2, 3, 2, 3), (5, 3, 2, 2, 5, 3), (1, 9, 4, 4, 1, 4), (23, 29, 3, 4, 4, 5))  # in the order of SIZES
 
 
 class OpenLaunch(Launch):
@@ -52,19 +54,49 @@ def closed_form(name: Named, *, dropout: float = 0.0, **options: Value | None) -
             f"{own} moves what its block mask says, which is no formula over sizes; ask for its listing on all tiles, such as flash"
         )
     plan = make_plan(own, Attention(1, 1, dropout=dropout), Capacity(2**40), (1, 1), None, options)
-    return _form(plan)
+    return _own_form(plan)
 
 
 def derived(plan: Plan) -> dict[str, Moved]:
     """The words of each array of one head at the sizes of ``plan``; raises :class:`BadInput` where there is no closed form."""
-    p = plan.problem
-    return _form(plan).at(n=p.n, nk=p.nk, d=p.d, dv=p.dv, Br=plan.blocks.rows, Bc=plan.blocks.cols)
+    return _at(_own_form(plan), plan)
+
+
+def _own_form(plan: Plan) -> ClosedForm:
+    """The form; that of a listing of a user is tried at a few sizes first."""
+    if plan.formula is None and not _followed(plan.kernel, plan.problem.dropout, plan.options):
+        raise BadInput(f"what {plan.kernel} does depends on how large its sizes are, which are open here")
+    return _form(plan)
+
+
+def _at(form: ClosedForm, plan: Plan) -> dict[str, Moved]:
+    """A form at the sizes of ``plan``; where blocks are larger than their axis, it must not matter by how much."""
+    p, rows, cols = plan.problem, plan.blocks.rows, plan.blocks.cols
+    moved = form.at(n=p.n, nk=p.nk, d=p.d, dv=p.dv, Br=rows, Bc=cols)
+    if moved != form.beyond(p.n, p.nk, p.d, p.dv, rows, cols):
+        raise BadInput(f"the words of {plan.kernel} depend on blocks {plan.blocks} that are larger than their axis")
+    return moved
+
+
+@cache
+def _followed(own: Kernel, dropout: float, options: Options) -> bool:
+    """Whether the form gives what is counted at a few sizes; where counts are wrong themselves, other roads tell."""
+    found = []
+    for n, nk, d, dv, rows, cols in SAMPLES:
+        small = Plan(own, Attention(n, d, nk=nk, dv=dv, dropout=dropout), Blocks(rows, cols), options, Capacity(2**40), "record")
+        m = small.machine("trace")
+        small.run(m)
+        found.append((_moved(small.count()), _moved(small.finish(m)), _at(_form(small), small)))
+    return any(counted != traced for counted, traced, _ in found) or all(counted == form for counted, _, form in found)
+
+
+def _moved(counts: Counts) -> dict[str, Moved]:
+    return {name: Moved(array.reads, array.writes, array.init_writes) for name, array in counts.arrays.items()}
 
 
 def derived_terms(plan: Plan) -> tuple[Term, ...]:
     """The same as terms of a closed form, one for each array and direction."""
-    p, form = plan.problem, _form(plan)
-    moved = form.at(n=p.n, nk=p.nk, d=p.d, dv=p.dv, Br=plan.blocks.rows, Bc=plan.blocks.cols)
+    form, moved = _form(plan), derived(plan)
     why = "derived by running the listing with symbols for its sizes"
     return tuple(
         Term(
@@ -91,5 +123,6 @@ def _counts(own: Kernel, dropout: float, options: Options) -> Counts:
         n=n, nk=nk, d=d, dv=dv, dtype="float32", group=1, mask=None, block_mask=None, dropout=dropout, softmax_scale=1.0
     )
     blocks = SimpleNamespace(rows=rows, cols=cols)
-    OpenLaunch(m, own, cast(Attention, problem), cast(Blocks, blocks), options).run(None, 0)
-    return m.finish()
+    with told(own):
+        OpenLaunch(m, own, cast(Attention, problem), cast(Blocks, blocks), options).run(None, 0)
+        return m.finish()

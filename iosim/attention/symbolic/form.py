@@ -87,7 +87,10 @@ class ClosedForm:
     def at(self, *, n: int, d: int, Br: int, Bc: int, nk: int | None = None, dv: int | None = None) -> dict[str, Moved]:
         """The words of each array at some sizes, as exact integers; blocks are clipped to their axes."""
         keys = n if nk is None else nk
-        values = (n, keys, d, d if dv is None else dv, min(Br, n), min(Bc, keys))
+        return self.beyond(n, keys, d, d if dv is None else dv, min(Br, n), min(Bc, keys))
+
+    def beyond(self, *values: int) -> dict[str, Moved]:
+        """The words of each array at values of all :data:`SIZES`, which hold for blocks up to their axis."""
         sizes = {size: sympy.Integer(value) for size, value in zip(SIZES, values, strict=True)}
         return {array: Moved(*(int(words.xreplace(sizes)) for words in moves)) for array, moves in self.derived.items()}
 

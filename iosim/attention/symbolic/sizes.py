@@ -48,9 +48,14 @@ def opened(size: int) -> int:
 
 
 def closed(words: sympy.Expr) -> sympy.Expr:
-    """The same words over plain symbols."""
+    """The same words over plain symbols, and what Python rounds up as -(-a // b) as a ceiling."""
     found = (size for size in words.free_symbols if isinstance(size, Extent))
-    return words.xreplace({size: sympy.Symbol(size.name, integer=True, positive=True) for size in found})
+    plain = words.xreplace({size: sympy.Symbol(size.name, integer=True, positive=True) for size in found})
+    return plain.replace(lambda part: isinstance(part, sympy.floor) and part.args[0].could_extract_minus_sign(), _rounded_up)
+
+
+def _rounded_up(part: sympy.floor) -> sympy.Expr:
+    return -sympy.ceiling(-part.args[0])
 
 
 def of_term(term: Term) -> sympy.Expr:

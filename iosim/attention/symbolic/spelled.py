@@ -54,9 +54,8 @@ PLAIN, FORMULA, LATEX = Style(NAMES, " "), Style(CALLS, "*"), Style(CEILINGS, " 
 
 def in_tiles(words: sympy.Expr) -> sympy.Expr:
     """The same words over symbols for the numbers of tiles; those that no table names are called as they are computed."""
-    known = words.xreplace(TILES)
-    others = {tiles: sympy.Symbol(f"ceil({tiles.args[0]})".replace(" ", ""), integer=True) for tiles in known.atoms(sympy.ceiling)}
-    return sympy.expand(known.xreplace(others))
+    texts = {part: str(part).replace("ceiling", "ceil").replace(" ", "") for part in words.atoms(sympy.ceiling, sympy.floor)}
+    return sympy.expand(words.xreplace({part: sympy.Symbol(text, integer=True) for part, text in texts.items()} | TILES))
 
 
 def products(words: sympy.Expr) -> list[sympy.Expr]:
