@@ -8,7 +8,7 @@
 # You need to know what a matrix product is. You need to know nothing about GPUs.
 #
 # Every notebook begins with a cell that fetches its tools. What a cell takes from `iosim` is explained where it is first used. Some names
-# only make pictures look well: `GRID`, `INK`, `QUIET` and `STYLES` hold colours, and `bare` leaves out a picture's frame. Cells with lines
+# only make pictures look well: `GRID`, `INK`, `QUIET` and `style` give colours, and `bare` leaves out a picture's frame. Cells with lines
 # that begin with `assert` check what the text says. Run them with the others; you need not read them.
 
 # %%
@@ -20,7 +20,7 @@ import numpy as np
 
 from iosim import Attention, Machine, simulate
 from iosim.core.hardware import device
-from iosim.show.plots.figures import GRID, INK, QUIET, STYLES, bare
+from iosim.show.plots.figures import GRID, INK, QUIET, bare, style
 from iosim.study.published import cells, table
 
 # %% [markdown]
@@ -239,7 +239,7 @@ def draw(chip, points):
     text = f" balance:\n {chip.fp16_tensor_rate / chip.bandwidth:.0f} flops a byte"
     axes.text(chip.fp16_tensor_rate / chip.bandwidth, 2e11, text, fontsize=9, color=QUIET)
     for place, (name, at) in enumerate(points.items()):
-        colours = [QUIET, STYLES["standard"].colour, STYLES["flash"].colour, STYLES["flash2"].colour]
+        colours = [QUIET, style("standard").colour, style("flash").colour, style("flash2").colour]
         axes.plot(at, roof(chip, at), "o", color=colours[place])
         left = name in ("flash", "standard attention")
         axes.annotate(

@@ -21,7 +21,7 @@ from iosim.attention.kernels.standard import scores_ideal, softmax_rows
 from iosim.core.hardware import device
 from iosim.predict.roofline import roofline
 from iosim.show.plots import bars
-from iosim.show.plots.figures import GRID, INK, QUIET, STYLES, bare
+from iosim.show.plots.figures import GRID, INK, QUIET, bare, style
 from iosim.study.published import cells
 
 # %% [markdown]
@@ -124,11 +124,11 @@ for n, run in zip(lengths, reports, strict=True):
 
 # %%
 _, axes = plt.subplots(figsize=(8, 4.2))
-axes.loglog(lengths, [run.total for run in reports], "s-", color=STYLES["standard"].colour)
-axes.loglog(lengths, [4 * n * n for n in lengths], ":", color=STYLES["standard"].colour)
+axes.loglog(lengths, [run.total for run in reports], "s-", color=style("standard").colour)
+axes.loglog(lengths, [4 * n * n for n in lengths], ":", color=style("standard").colour)
 axes.loglog(lengths, [run.compulsory for run in reports], "-", color=QUIET)
 right, said = lengths[-1] * 1.1, "standard, counted\n(dotted: 4N²)"
-axes.text(right, reports[-1].total, said, fontsize=9, color=STYLES["standard"].colour, va="center")
+axes.text(right, reports[-1].total, said, fontsize=9, color=style("standard").colour, va="center")
 axes.text(right, reports[-1].compulsory, "4Nd must move", fontsize=9, color=QUIET, va="center")
 axes.set_xlim(100, 90_000)
 axes.set_xticks(lengths, [f"{n:,}" for n in lengths], fontsize=9)

@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 from iosim import Attention, Blocks, SramOverflow, capacity, simulate
 from iosim.predict import choose_blocks, frontier, leading_constants
 from iosim.show.plots import tile_map
-from iosim.show.plots.figures import GRID, INK, QUIET, STYLES, bare
+from iosim.show.plots.figures import GRID, INK, QUIET, bare, style
 
 N, d, M = 1024, 64, 16384
 problem = Attention(n=N, d=d)
@@ -245,10 +245,10 @@ assert all(1.9 < more / fewer < 2.3 for more, fewer in zip(fewest["flash2"][:6],
 _, axes = plt.subplots(figsize=(8, 4.6))
 for kernel, one in steps.items():
     inside = (one.sram >= sizes[0]) & (one.sram <= sizes[-1])
-    axes.step(one.sram[inside], one.words[inside], where="post", color=STYLES[kernel].colour)
-    axes.text(sizes[-1] * 1.1, fewest[kernel][-1], f"{kernel}, best", color=STYLES[kernel].colour, fontsize=10, va="center")
-axes.loglog(sizes, printed, "o:", color=STYLES["flash"].colour, markerfacecolor="white")
-axes.text(sizes[0] * 1.2, 1.1 * printed[0], "flash, paper (need not fit)", color=STYLES["flash"].colour, fontsize=10)
+    axes.step(one.sram[inside], one.words[inside], where="post", color=style(kernel).colour)
+    axes.text(sizes[-1] * 1.1, fewest[kernel][-1], f"{kernel}, best", color=style(kernel).colour, fontsize=10, va="center")
+axes.loglog(sizes, printed, "o:", color=style("flash").colour, markerfacecolor="white")
+axes.text(sizes[0] * 1.2, 1.1 * printed[0], "flash, paper (need not fit)", color=style("flash").colour, fontsize=10)
 law = [4 * long.n**2 * d * d / size for size in sizes]
 axes.plot(sizes, law, color=QUIET, linestyle="--")
 axes.text(sizes[-1] * 1.1, 0.8 * law[-1], "4N²d²/M", color=QUIET, fontsize=10, va="center")

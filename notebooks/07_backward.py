@@ -24,14 +24,14 @@ from iosim import Attention, both, simulate
 from iosim.attention.kernels.backward.flash_backward import flash_backward
 from iosim.core.hardware import device
 from iosim.show.plots import bars
-from iosim.show.plots.figures import GRID, INK, STYLES, bare
+from iosim.show.plots.figures import GRID, INK, bare, style
 from iosim.study.paper import figure2, load
 from iosim.study.published import cells, table
 
 N, d = 1024, 64
 problem = Attention(n=N, d=d)
 SMALL, LARGE = "100 KiB", "320 KiB"
-STANDARD, FLASH = STYLES["standard"].colour, STYLES["flash"].colour
+STANDARD, FLASH = style("standard").colour, style("flash").colour
 
 # %% [markdown]
 # ## What the chain rule asks for

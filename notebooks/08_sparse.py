@@ -18,7 +18,7 @@ import numpy as np
 
 from iosim import Attention, BlockMask, simulate
 from iosim.core.masks import patterns
-from iosim.show.plots.figures import GRID, INK, QUIET, STYLES, bare
+from iosim.show.plots.figures import GRID, INK, QUIET, bare, style
 
 N, d, B = 1024, 64, 64
 SRAM = "256KiB"  # room enough for every tile below
@@ -202,7 +202,7 @@ assert named["band"].nnz == 5 * 64 - 2 - 4
 
 # %%
 _, axes = plt.subplots(figsize=(9, 5))
-colour = STYLES["block-sparse"].colour
+colour = style("block-sparse").colour
 axes.plot([0, 1], [sparse_words(long, s * 64 * 64) for s in (0, 1)], color=colour, linewidth=1)
 axes.plot([one.problem.block_mask.density for one in drawn.values()], [one.total for one in drawn.values()], "D", color=colour)
 axes.text(0.78, sparse_words(long, 0.75 * 64 * 64) - 1.5e6, "random masks", color=colour, fontsize=10)
@@ -211,8 +211,8 @@ for name, one in shaped.items():
     axes.plot(named[name].density, one.total, "o", color=INK, markersize=6)
     axes.annotate(name, (named[name].density, one.total), beside[name], textcoords="offset points", fontsize=10, color=INK)
 for kernel, one in (("flash", full), ("flash2", fast)):
-    axes.axhline(one.total, color=STYLES[kernel].colour, linestyle="--", linewidth=1)
-    axes.text(0.01, one.total + 7e5, f"{kernel}, all pairs", color=STYLES[kernel].colour, fontsize=10)
+    axes.axhline(one.total, color=style(kernel).colour, linestyle="--", linewidth=1)
+    axes.text(0.01, one.total + 7e5, f"{kernel}, all pairs", color=style(kernel).colour, fontsize=10)
 axes.plot(0, sparse_words(long, 0), "o", color=QUIET, markersize=6)
 axes.annotate("moves whatever the mask", (0, sparse_words(long, 0)), (14, -11), textcoords="offset points", fontsize=10, color=QUIET)
 axes.set(xlim=(-0.015, 1.02), ylim=(-2e6, 5.7e7), xlabel="density: share of the tiles that are kept", ylabel="words moved")

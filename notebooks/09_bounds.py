@@ -22,7 +22,7 @@ import numpy as np
 from iosim import Attention, regime_map, simulate
 from iosim.attention.kernels.small_cache.square_tiles import score_tiles
 from iosim.predict.bounds import bounds, least_words
-from iosim.show.plots.figures import GRID, INK, QUIET, STYLES, bare
+from iosim.show.plots.figures import GRID, INK, QUIET, bare, style
 from iosim.study.regimes import places
 
 N, d = 4096, 64
@@ -198,14 +198,14 @@ _, (top, bottom) = plt.subplots(2, 1, figsize=(9.4, 7.6), sharex=True, height_ra
 for axes, unit in ((top, 1), (bottom, floor)):
     axes.loglog(at, floor / unit, color=INK, linewidth=2.4)
     for name in shown:
-        axes.loglog(at, moved[name] / unit, color=STYLES[name.partition(" ")[0]].colour)
+        axes.loglog(at, moved[name] / unit, color=style(name.partition(" ")[0]).colour)
     for one in found.regimes[1:]:
         axes.axvline(one.start, color=QUIET, linestyle=":", linewidth=1)
     axes.grid(axis="y", color=GRID, linewidth=0.6)
     bare(axes)
 for name, place, side in (("flash", 1400, 1.3), ("flash2", 545, 0.42), ("square-tiles (one)", 20_000, 1.3)):
     here = moved[name][np.searchsorted(at, place)]
-    top.text(place, here * side, shown[name], color=STYLES[name.partition(" ")[0]].colour, fontsize=11)
+    top.text(place, here * side, shown[name], color=style(name.partition(" ")[0]).colour, fontsize=11)
 top.text(580, 0.35 * floor[0], "the largest bound", color=INK, fontsize=11)
 for one in found.regimes:
     left, right = max(one.start, at[0]), one.stop or at[-1]
@@ -292,8 +292,8 @@ curves = {
     "square-tiles": ("4x + 1", [4 * x + 1 for x in xs], (14, 2.7)),
 }
 for name, (formula, values, at) in curves.items():
-    axes.loglog(sizes, values, color=STYLES[name].colour)
-    axes.text(*at, f"{name}: {formula}", color=STYLES[name].colour, fontsize=11, va="center")
+    axes.loglog(sizes, values, color=style(name).colour)
+    axes.text(*at, f"{name}: {formula}", color=style(name).colour, fontsize=11, va="center")
 lowest = [4 * x * x if x <= 0.5 else 4 * x - 1 for x in xs]
 axes.loglog(sizes, lowest, color=INK, linewidth=2.2)
 below = "no schedule is below the black line:\n4x - 1 up to M = 4d², then 4x²,\nwhere flash2 lies on it"
