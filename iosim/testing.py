@@ -1,5 +1,5 @@
 """Random attention problems for tests of your own kernels."""
 
-from iosim.attention.random_problems import RULES, Case, build_case, cases, random_case, random_options
+from iosim.attention.random_problems import RULES, Case, build_case, cases, random_case, random_options, variants
 
-__all__ = ["RULES", "Case", "build_case", "cases", "random_case", "random_options"]
+__all__ = ["RULES", "Case", "build_case", "cases", "random_case", "random_options", "variants"]

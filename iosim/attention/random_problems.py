@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,11 @@ from iosim.core.units import Capacity
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
+
+    from iosim.attention.declaration import Kernel
+
+TRIED = (1, 2, 3, 5)
+"""The values of an option that is a number, where its kernel names no others."""
 
 
 class Case(NamedTuple):
@@ -71,19 +77,32 @@ def random_options(rng: np.random.Generator, asked: Named) -> dict[str, Value | 
     """Random values for every option that the kernel has."""
     own = kernel(asked)
     for _ in range(100):
-        options: dict[str, Value | None] = {option.name: _drawn(rng, option) for option in own.options}
+        options = {option.name: _drawn(rng, option) for option in own.options}
         if own.brings is not None:
             options.pop("skip", None)  # without it nothing is left of the mask
-        try:
-            own.settle(Attention(1, 1), Capacity(1), {name: value for name, value in options.items() if value is not None})
-        except BadInput:
-            continue
-        return options
+        if _settles(own, options):
+            return {**options}
     raise BadInput(f"no options of {own} were found that do not contradict one another")
 
 
+def variants(asked: Named, **fixed: Value) -> list[dict[str, Value]]:
+    """Every combination of the values of the kernel's options that it accepts; of those ``fixed``, where it has them, one value."""
+    own = kernel(asked)
+    values = [(fixed[option.name],) if option.name in fixed else option.choices or TRIED for option in own.options]
+    every = [dict(zip(own.has, some, strict=True)) for some in product(*values)]
+    return [options for options in every if _settles(own, options)]
+
+
+def _settles(own: Kernel, options: dict[str, Value]) -> bool:
+    try:
+        own.settle(Attention(1, 1), Capacity(1), options)
+    except BadInput:
+        return False
+    return True
+
+
 def _drawn(rng: np.random.Generator, option: Option) -> Value:
-    choices = option.choices or (1, 2, 3, 5)
+    choices = option.choices or TRIED
     return choices[int(rng.integers(len(choices)))]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from iosim import Attention, BadInput, BlockMask, predict, problem_of, simulate
+from iosim import KERNELS, Attention, BadInput, BlockMask, predict, problem_of, simulate
 from iosim.attention.plan import Given, make_plan
 from iosim.attention.run import report
 from iosim.core.masks import patterns
@@ -19,22 +19,16 @@ from iosim.core.masks.grid import grid
 from iosim.core.options import Options
 from iosim.core.problem import Blocks
 from iosim.core.units import capacity
+from iosim.testing import variants
 
 CASES = Path(__file__).parents[1] / "cases"
 NAMES = ("H01", "H02", "H03", "H04", "H05", "H06")
-ALL_OPTIONS: dict[str, list[Given]] = {
-    "standard": [{"reuse": reuse, "softmax": softmax} for reuse in ("tiled", "ideal") for softmax in ("rows", "streamed")],
-    "flash": [{"first_pass": "load"}, *({"first_pass": "create", "accumulator": wide} for wide in ("storage", "float32"))],
-    "flash2": [{}],
-    "square-tiles": [{"depth": depth} for depth in ("square", "one")],
-    "block-sparse": [{"first_pass": first, "skip_empty": empty} for first in ("load", "create") for empty in (False, True)],
-    "pytorch": [{"reuse": reuse} for reuse in ("tiled", "ideal")],
-    "megatron": [{"reuse": reuse} for reuse in ("tiled", "ideal")],
-    "fmha": [{}],
-    "released": [{}],
-}
-WITH_LSE = ("flash", "flash2", "block-sparse", "square-tiles", "released")
-VARIANTS = [(kernel, options) for kernel, variants in ALL_OPTIONS.items() for options in variants]
+FORWARD = [name for name, found in KERNELS.items() if found.forward is None]
+BACKWARD = [name for name, found in KERNELS.items() if found.forward is not None]
+
+
+def every(kernels: list[str]) -> list[tuple[str, Given]]:
+    return [(kernel, {**options}) for kernel in kernels for options in variants(kernel, skip=True, pack=False)]
 
 
 def load(name: str) -> Any:
@@ -46,7 +40,7 @@ def floats(array: NDArray[np.generic] | None) -> NDArray[np.float64]:
     return array.astype(np.float64)
 
 
-@pytest.mark.parametrize(("kernel", "options"), VARIANTS, ids=str)
+@pytest.mark.parametrize(("kernel", "options"), every(FORWARD), ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_forward_cases(name: str, kernel: str, options: Given) -> None:
     case = load(name)
@@ -65,25 +59,12 @@ def test_forward_cases(name: str, kernel: str, options: Given) -> None:
             found = report(make_plan(kernel, problem, 10**6, blocks, None, options), inputs=(q, k, v), check=9)
         assert found.sound
         np.testing.assert_allclose(floats(found.output), np.array(expected["o"], float), rtol=1e-9, atol=1e-12)
-        assert (found.lse is not None) == (kernel in WITH_LSE)
+        assert (found.lse is not None) == bool({"LSE", "l"} & set(KERNELS[kernel].outputs))
         if found.lse is not None:
             np.testing.assert_allclose(floats(found.lse), np.array(expected["lse"], float), rtol=1e-9, atol=1e-12)
 
 
-BACKWARD_OPTIONS: dict[str, list[Given]] = {
-    "standard-backward": [{"reuse": reuse, "softmax": softmax} for reuse in ("tiled", "ideal") for softmax in ("rows", "streamed")],
-    "flash-backward": [{"first_pass": "load"}, *({"first_pass": "create", "accumulator": wide} for wide in ("storage", "float32"))],
-    "square-tiles-backward": [{"depth": depth} for depth in ("square", "one")],
-    "flash2-backward": [{"dq_pass": "own"}, *({"accumulator": wide} for wide in ("storage", "float32"))],
-    "pytorch-backward": [{"reuse": reuse} for reuse in ("tiled", "ideal")],
-    "megatron-backward": [{"reuse": reuse} for reuse in ("tiled", "ideal")],
-    "fmha-backward": [{}],
-    "released-backward": [{}],
-}
-BACKWARD_VARIANTS = [(kernel, options) for kernel, variants in BACKWARD_OPTIONS.items() for options in variants]
-
-
-@pytest.mark.parametrize(("kernel", "options"), BACKWARD_VARIANTS, ids=str)
+@pytest.mark.parametrize(("kernel", "options"), every(BACKWARD), ids=str)
 @pytest.mark.parametrize("blocks", [(1, 1), (1, 2), (2, 1), (2, 2)])
 @pytest.mark.parametrize("gradient", ["ones", "random"])
 def test_h15_gradients(gradient: str, blocks: tuple[int, int], kernel: str, options: Given) -> None:
@@ -102,7 +83,7 @@ def test_h15_gradients(gradient: str, blocks: tuple[int, int], kernel: str, opti
     assert (off > found.bounds["dV"]) == (gradient == "random")
 
 
-@pytest.mark.parametrize(("kernel", "options"), BACKWARD_VARIANTS, ids=str)
+@pytest.mark.parametrize(("kernel", "options"), every(BACKWARD), ids=str)
 def test_h01_a_query_that_attends_to_nothing_has_gradient_zero(kernel: str, options: Given) -> None:
     q, k, v = np.array([[1.0], [2.0]]), np.array([[1.0], [3.0]]), np.array([[10.0], [20.0]])
     mask = np.array([[True, True], [False, False]])
@@ -116,7 +97,7 @@ def test_h01_a_query_that_attends_to_nothing_has_gradient_zero(kernel: str, opti
     assert floats(found.values["dV"]).sum() == pytest.approx(3.0)  # the first row's dO alone
 
 
-@pytest.mark.parametrize(("kernel", "options"), VARIANTS, ids=str)
+@pytest.mark.parametrize(("kernel", "options"), every(FORWARD), ids=str)
 def test_h07_true_means_may_attend_and_what_a_mask_hides_has_no_effect(kernel: str, options: Given) -> None:
     q, k, v = np.array([[1.0]]), np.array([[0.0], [0.0]]), np.array([[5.0], [1e30]])
     mask = np.array([[True, False]])
@@ -126,7 +107,7 @@ def test_h07_true_means_may_attend_and_what_a_mask_hides_has_no_effect(kernel: s
     assert floats(found.output).tolist() == [[5.0]]
 
 
-@pytest.mark.parametrize("kernel", ALL_OPTIONS)
+@pytest.mark.parametrize("kernel", FORWARD)
 @pytest.mark.parametrize("name", ["Q", "K", "V"])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_h07_non_finite_input_is_refused_by_name_and_place(kernel: str, name: str, value: float) -> None:

@@ -15,7 +15,7 @@ from iosim.attention.plan import make_plan
 from iosim.core import dtypes
 
 Float = NDArray[np.float32]
-NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+NARROW = tuple(name for name in dtypes.NAMES if dtypes.itemsize(name) < 4)
 N, D, BC = 256, 32, 8
 TILES = N // BC
 

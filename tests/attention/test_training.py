@@ -10,31 +10,21 @@ import pytest
 from iosim import BACKWARD, KERNELS, Attention, BadInput, both, problem_of, simulate
 from iosim.attention.passes import kernels_of
 from iosim.core.hardware import device
+from iosim.testing import variants
 from iosim_reference import attention, gradients
 
 BATCH, HEADS, N, NK, D, DV = 2, 4, 11, 13, 5, 3
 RULES: dict[str, Any] = {"window": (7, 2)}
-VARIANTS: dict[str, list[dict[str, Any]]] = {
-    "standard": [{}, {"reuse": "ideal"}, {"softmax": "streamed"}],
-    "flash": [{}, {"first_pass": "create"}, {"accumulator": "float32"}],
-    "standard-backward": [{}, {"reuse": "ideal"}, {"softmax": "streamed"}],
-    "flash-backward": [{}, {"first_pass": "create"}, {"accumulator": "float32"}],
-    "flash2-backward": [{}, {"dq_pass": "own"}, {"accumulator": "float32"}],
-    "square-tiles": [{}, {"depth": "one"}],
-    "square-tiles-backward": [{}, {"depth": "one"}],
-    "pytorch-backward": [{}, {"reuse": "ideal"}],
-}
-EVERY = [
-    (kernel, options | pack)
+EVERY = [  # but kernels whose own mask is another problem
+    (kernel, options, kv_heads)
     for kernel, found in KERNELS.items()
-    for options in VARIANTS.get(kernel, [{}])
-    for pack in ([{}, {"pack": True}] if "pack" in found.has else [{}])
-    if kernel != "block-sparse"  # its own mask is another problem
+    if found.brings is None
+    for options in variants(kernel, skip=True)
+    for kv_heads in ((2,) if found.chosen(options) else (1, 2, 4))
 ]
 
 
-@pytest.mark.parametrize("kv_heads", [1, 2, 4])
-@pytest.mark.parametrize(("kernel", "options"), EVERY, ids=str)
+@pytest.mark.parametrize(("kernel", "options", "kv_heads"), EVERY, ids=str)
 def test_all_heads_of_all_kernels_with_dropout(kernel: str, options: dict[str, Any], kv_heads: int) -> None:
     """Batches, groups, dropout and a window together: every head has its own dropout mask, the same in both passes."""
     rng = np.random.default_rng(7)
@@ -55,7 +45,7 @@ def test_all_heads_of_all_kernels_with_dropout(kernel: str, options: dict[str, A
         assert made.bounds[name] < 1e-8  # a bound that a wrong digit exceeds
 
 
-@pytest.mark.parametrize("kernel", ["flash", "flash-backward", "flash2-backward"])
+@pytest.mark.parametrize("kernel", [name for name, found in KERNELS.items() if {"accumulator", "pack"} <= set(found.has)])
 @pytest.mark.parametrize("pack", [False, True])
 def test_accumulators_are_wide_in_groups_too(kernel: str, pack: bool) -> None:
     made = simulate(kernel, Attention(16, 8, heads=4, kv_heads=1, dtype="float16"), sram=10**6, accumulator="float32", pack=pack)

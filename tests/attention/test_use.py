@@ -30,6 +30,7 @@ from iosim import (
 )
 from iosim.attention import judge
 from iosim.attention.plan import make_plan
+from iosim.core import dtypes
 from iosim.core.events import Event
 from iosim.testing import random_case
 from iosim_reference import replay
@@ -66,7 +67,7 @@ def test_the_seed_decides_the_numbers_and_nothing_else(kernel: str) -> None:
         assert not np.array_equal(values, other[name])
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float32", "float64"])
+@pytest.mark.parametrize("dtype", dtypes.NAMES)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_bytes_are_words_times_the_width_of_each_array(kernel: str, dtype: str) -> None:
     report = simulate(kernel, Attention(n=40, d=8, dtype=dtype, causal=True), sram="64KiB")
@@ -138,9 +139,11 @@ def test_a_bad_element_is_named_with_its_head() -> None:
 
 
 def test_compare_lists_what_cannot_run_with_its_reason() -> None:
-    found = compare(Attention(n=64, d=8), sram=38, execute=False)
-    assert [report.kernel for report in found] == ["standard", "flash2"]
-    assert set(found.refused) == {"flash", "block-sparse"}
+    problem = Attention(n=64, d=8)
+    needed = {name: predict.smallest_sram(name, problem) for name in FORWARD}
+    found = compare(problem, sram=min(needed.values()), execute=False)
+    assert [report.kernel for report in found] == [name for name in FORWARD if needed[name] == min(needed.values())]
+    assert set(found.refused) == {name for name in FORWARD if needed[name] > min(needed.values())} != set()
     assert "smallest SRAM" in repr(found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from iosim.core import dtypes
 from iosim.core.errors import BadInput, RegisterOverflow, SramOverflow
 from iosim.memory import Block, Machine, Mode, exp
 
-MODES: tuple[Mode, ...] = ("execute", "trace", "count")
+MODES: tuple[Mode, ...] = get_args(Mode)
 in_every_mode = pytest.mark.parametrize("mode", MODES)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from iosim.memory import Counts, Flops, Machine, Mode, OnChip, Traffic, exp, finite, log, maximum, nonzero, where
 
-MODES: tuple[Mode, ...] = ("execute", "trace", "count")
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -6,6 +6,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ import iosim.memory
 from iosim.core.errors import BadInput
 from iosim.memory import Counts, Event, Machine, Mode, exp, maximum, where
 
-MODES: tuple[Mode, ...] = ("execute", "trace", "count")
+MODES: tuple[Mode, ...] = get_args(Mode)
 in_every_mode = pytest.mark.parametrize("mode", MODES)
 
 

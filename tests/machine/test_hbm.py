@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from iosim.core.errors import BadInput, LoopMisuse, NotWritten
 from iosim.core.masks.runs import Runs
 from iosim.memory import Hbm, Machine, Mode, exp
 
-MODES: tuple[Mode, ...] = ("execute", "trace", "count")
+MODES: tuple[Mode, ...] = get_args(Mode)
 in_every_mode = pytest.mark.parametrize("mode", MODES)
 in_every_dtype = pytest.mark.parametrize("dtype", dtypes.NAMES)
 

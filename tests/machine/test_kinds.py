@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from iosim.core.problem import Attention, Blocks
 from iosim.memory import Counts, Hbm, Machine, Mode, exp, where
 from iosim.testing import cases
 
-MODES: tuple[Mode, ...] = ("execute", "trace", "count")
+MODES: tuple[Mode, ...] = get_args(Mode)
 in_every_mode = pytest.mark.parametrize("mode", MODES)
 Listing = Callable[[Machine], None]
 sizes = st.integers(1, 20)

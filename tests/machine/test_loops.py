@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from iosim.core.errors import BadInput, DeadValue, LoopMisuse
 from iosim.core.masks.runs import Runs
 from iosim.memory import Machine, Mode, Region, Tile
 
-MODES: tuple[Mode, ...] = ("execute", "trace", "count")
+MODES: tuple[Mode, ...] = get_args(Mode)
 in_every_mode = pytest.mark.parametrize("mode", MODES)
 
 

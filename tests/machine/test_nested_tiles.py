@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from iosim.core.problem import Attention, Blocks
 from iosim.memory import Block, Counts, Event, Hbm, Machine, Mode, Tile, where
 from iosim_reference.replay import replay
 
-MODES: tuple[Mode, ...] = ("execute", "trace", "count")
+MODES: tuple[Mode, ...] = get_args(Mode)
 in_every_mode = pytest.mark.parametrize("mode", MODES)
 sizes = st.integers(1, 20)
 Listing = Callable[[Machine], object]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from iosim.core.errors import BadInput, DeadValue, IosimError, LoopMisuse, NotWr
 from iosim.memory import Block, Hbm, Machine, Mode, OnChip, Tile, Value, exp, maximum, where
 
 N, D, B = 10, 2, 4
-MODES: tuple[Mode, ...] = ("execute", "trace", "count")
+MODES: tuple[Mode, ...] = get_args(Mode)
 Listing = Callable[[Machine, Hbm, Hbm, Hbm, Hbm], object]
 RNG = np.random.default_rng(0)
 INPUTS = {name: RNG.standard_normal((N, D)) for name in "QKV"}

@@ -7,6 +7,7 @@ import math
 import operator
 import pickle
 from collections.abc import Callable
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from iosim.core.errors import BadInput, DeadValue
 from iosim.memory import Block, Machine, Mode, OnChip, Value, exp, finite, log, maximum, nonzero, where
 
-MODES: tuple[Mode, ...] = ("execute", "trace", "count")
+MODES: tuple[Mode, ...] = get_args(Mode)
 in_every_mode = pytest.mark.parametrize("mode", MODES)
 ROOM = r"give it room with m.let\(value, name\)"
 
