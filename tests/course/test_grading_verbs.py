@@ -13,6 +13,7 @@ import pytest
 from iosim import machine, memory
 from iosim.attention.kernels.masking import Mask
 from iosim.attention.symbolic import SIZES, Everywhere, SymbolicMachine
+from iosim.core.expressions import ceiling
 from iosim.core.masks.grid import Grid, Members, grid, index_rule
 from iosim.core.problem import Attention, Blocks
 from iosim.course.grading import records as r
@@ -73,7 +74,7 @@ SAID = '''
 from iosim.memory import exp, finite, log, maximum, nonzero, where
 
 
-def listing(m, X, Y, Z, W, *, Br, Bc, mask):
+def listing(m, X, Y, Z, W, P, *, Br, Bc, mask):
     """Every verb, on blocks of as many rows and columns as tiles have: so all counts are sums of sizes."""
     (n, d), nk = X.shape, Y.shape[0]
     for i in m.tiles(n, Br):
@@ -85,6 +86,7 @@ def listing(m, X, Y, Z, W, *, Br, Bc, mask):
             s[...] = exp(finite(s) - maximum(s.rowmax(), 0.0))
             total += s @ m.load(Y[j])
         for j in m.tiles(nk, Bc):
+            m.store(P[j.slot(2)], m.full(1.0, 2, d, name="two"))
             for k in j.tiles(2):
                 y = m.load(Y[k])
                 y *= 2.0
@@ -98,9 +100,15 @@ PROBLEM, CUT = Attention(11, 3, nk=7, causal=True), Blocks(4, 5)
 FULL = Attention(11, 3, nk=7)
 
 
-def declared(m: Machine, n: Any, nk: Any, d: Any) -> list[Hbm]:
+def declared(m: Machine, n: Any, nk: Any, d: Any, Bc: Any = 5) -> list[Hbm]:
     X, Y = np.arange(33.0).reshape(11, 3) / 33, np.arange(21.0).reshape(7, 3) / 21
-    return [m.input("X", (n, d), X), m.input("Y", (nk, d), Y), m.output("Z", (n, d)), m.output("W", (nk, d))]
+    return [
+        m.input("X", (n, d), X),
+        m.input("Y", (nk, d), Y),
+        m.output("Z", (n, d)),
+        m.output("W", (nk, d)),
+        m.output("P", (2 * ceiling(nk, Bc), d)),
+    ]
 
 
 def said(m: Machine, asked: Attention) -> list[Hbm]:
@@ -166,7 +174,7 @@ def test_the_symbolic_machine_does_alike() -> None:
     world: dict[str, Any] = {}
     exec(SAID, world)
     mask = Mask(cast(Grid, Everywhere()), index_rule(PROBLEM))
-    world["listing"](m, *declared(m, N_q, N_k, d), Br=Br, Bc=Bc, mask=mask)
+    world["listing"](m, *declared(m, N_q, N_k, d, Bc), Br=Br, Bc=Bc, mask=mask)
     said(counter, FULL)
     at = {N_q: 11, N_k: 7, d: 3, Br: 4, Bc: 5}
     assert [words.subs(at) for words in numbers(m.finish())] == numbers(counter.finish())
