@@ -35,11 +35,13 @@ T_r, T_c = sympy.ceiling(N_q / Br), sympy.ceiling(N_k / Bc)
 AMPLE = Capacity(2**40)
 
 DERIVED = [name for name, found in KERNELS.items() if found.brings is None]
-CASES = [
-    pytest.param(name, asked, id=" ".join([name, *map(str, asked.values())]))
-    for name in DERIVED
-    for asked in list[dict[str, Any]]([*variants(name, skip=True, pack=False), {"dropout": 0.1}])
-]
+
+
+def asked_of(name: str) -> list[dict[str, Any]]:
+    return [*variants(name, skip=True, pack=False), {"dropout": 0.1}]
+
+
+CASES = [pytest.param(name, asked, id=" ".join([name, *map(str, asked.values())])) for name in DERIVED for asked in asked_of(name)]
 POINTS = [  # n, nk, d, dv, Br, Bc: one tile, two, three; ragged and not; blocks as large as their axes, and larger
     (12, 12, 4, 4, 4, 4), (13, 17, 3, 5, 4, 5), (9, 7, 2, 1, 9, 7), (5, 3, 4, 7, 8, 8), (16, 9, 5, 7, 5, 8), (7, 21, 1, 3, 2, 10),
 ]  # fmt: skip

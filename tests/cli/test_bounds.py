@@ -23,12 +23,14 @@ from iosim import Attention, BadInput, regime_map
 from iosim.cli import main
 from iosim.cli.pages import bounds_counted
 from iosim.core.hardware import DEVICES
+from iosim.predict import bounds as exact
 from iosim.predict.over_m import FAR
 from iosim.predict.regimes import floors
 from iosim.show.plots import bounds
 from iosim.show.plots.figures import INK, style
 from iosim.study.regimes import BlockRule
 from iosim.study.regimes.map_over_m import RegimeMap, Row
+from iosim.study.regimes.rivals import known
 
 RULES: tuple[BlockRule, ...] = ("best", "paper")
 SMALL = "bounds --n 256 --d 16"
@@ -148,7 +150,7 @@ def test_the_backward_pass_has_its_kernels_its_bounds_and_a_theta_without_a_cons
     assert "d x d matrix of weights" in lines
     found = json.loads(answer(f"{SMALL} --backward --json"))
     assert found["pass"] == "backward"
-    assert {row["kernel"] for row in found["rows"]} <= {"square-tiles-backward", "flash2-backward", "standard-backward"}
+    assert {row["kernel"] for row in found["rows"]} <= set(known(backward=True))
     assert found["rows"][-1]["lower_bound"] == 7 * 256 * 16
     assert {(one["first"], one["second"]) for one in found["crossovers"]} >= {
         ("square-tiles-backward", "flash-backward"), ("square-tiles-backward", "flash2-backward"),
@@ -250,7 +252,8 @@ def test_what_is_drawn_is_what_is_counted_and_the_largest_bound() -> None:
         assert times[0] == x
         assert min(times[1]) >= 0.999  # between two of its points the bound is drawn as a line
     names = {text.get_text() for text in top.texts}
-    assert {"standard", "flash", "flash2", "square-tiles (dashed)", "square-tiles (one)", "largest bound"} <= names
+    assert {who.kernel for who in found.rivals} | {"largest bound"} <= {name.split(" (")[0] for name in names}
+    assert {"square-tiles (dashed)", "square-tiles (one)"} <= names
     assert {"compulsory", "no schedule moves fewer words"} <= names
     assert any(name.startswith("middle\nd² ≤ M < Nd") for name in names)
 
@@ -265,7 +268,8 @@ def test_dots_stand_where_another_kernel_takes_the_lead(depth: str, turns: list[
     assert f"flash2 moves the fewest\nfrom M = {turns[-1]:,} words on" in {text.get_text() for text in top.texts}
 
 
-NAMED = ("compulsory", "Saha-Ye", "small cache", "two products", "three products", "Θ alone, no bound")
+LARGE = Attention(4096, 64)
+NAMED = {bound.name for find in (exact.bounds, exact.backward_bounds) for bound in find(LARGE, 4096)} | {"Θ alone, no bound"}
 
 
 @pytest.mark.parametrize(
@@ -309,8 +313,9 @@ def crossing(line: Line2D, box: Bbox) -> float:
 def test_backward_kernels_are_called_by_their_names() -> None:
     for axes in bounds(regime_map(Attention(64, 8), backward=True)).axes:
         names = {text.get_text() for text in axes.texts}
-        assert {"flash-backward", "flash2-backward", "square-tiles-backward (dashed)", "square-tiles-backward (one)"} <= names
-        assert not {"flash", "flash2"} & names
+        called = {name.split(" (")[0] for name in names}
+        assert called & set(known(backward=True))
+        assert not called & set(known(backward=False))
 
 
 @pytest.mark.parametrize(

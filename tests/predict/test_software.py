@@ -25,8 +25,8 @@ from iosim.predict import Moved
 from iosim.predict.blocks.rules import Rule
 from iosim.testing import cases
 
-SOFTWARE = tuple(name + way for name in ("pytorch", "megatron", "fmha", "released") for way in ("", "-backward"))
-UNFUSED = SOFTWARE[:4]
+SOFTWARE = tuple(name for name, found in KERNELS.items() if not found.paper)
+UNFUSED = tuple(name for name in SOFTWARE if "reuse" in KERNELS[name].has)
 PLAIN, IDEAL = Options(), Options(reuse="ideal")
 FIGURE_2 = Attention(n=1024, d=64, batch=64, heads=16, dtype="float16")  # GPT-2 medium
 N2, ND = 1024 * 1024, 1024 * 64
