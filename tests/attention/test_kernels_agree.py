@@ -27,7 +27,7 @@ GROUPS["software"] = tuple(name for name, found in KERNELS.items() if not found.
 
 def sized(kernel: str, dtype: str = "float32") -> st.SearchStrategy[Case]:
     """Cases of a size that the kernel runs in no time."""
-    most, widest = SMALL.get(kernel, (96, 40))
+    most, widest = SMALL.get(kernel, (64, 32))
     return cases(kernel, most=most, widest=widest, dtype=dtype)
 
 

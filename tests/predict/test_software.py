@@ -59,7 +59,7 @@ def words(kernel: str, problem: Attention, blocks: Blocks, options: Options = PL
 @software
 @given(data=st.data(), unit=units)
 def test_what_the_listing_moves_and_holds_is_predicted(kernel: str, data: st.DataObject, unit: Unit) -> None:
-    problem, blocks, given_options = data.draw(cases(kernel, most=30, widest=6, dtype=data.draw(st.sampled_from(dtypes.NAMES))))
+    problem, blocks, given_options = data.draw(cases(kernel, most=20, widest=5, dtype=data.draw(st.sampled_from(dtypes.NAMES))))
     options = Options(**given_options)
     counts = counted(kernel, problem, blocks, options, unit)
     assert predict.predict(kernel, problem, blocks, options) == moved(counts)
