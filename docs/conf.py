@@ -18,7 +18,7 @@ author = "The iosim authors"
 project_copyright = author
 release = version = iosim.__version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon", "sphinxcontrib.bibtex", "iosim_docs"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinxcontrib.bibtex", "iosim_docs"]
 exclude_patterns = ["_build", "_ext", "examples"]
 nitpicky = True
 
@@ -43,9 +43,9 @@ autodoc_class_signature = "separated"
 autodoc_default_options = {"members": True, "undoc-members": False}
 # No inventory of Python's or NumPy's documentation is read, since that would need a network: what is theirs is named, not linked.
 nitpick_ignore_regex = [
-    ("py:.*", r"(numpy|np|collections|concurrent|typing|pathlib|fractions|matplotlib|os)\..*"),
-    ("py:class", r"(.*\._Array|Array|Box|Deed|Int32|Kind|Path|Record|Shape|Size|Visit)"),  # aliases, which have no page
-    ("py:class", r"iosim\..*\.(Exercise|Number|Quantity|Recording|Rival|Step|Steps)"),  # what only its own module builds
+    ("py:.*", r"(numpy|np|ast|collections|concurrent|contextlib|inspect|typing|pathlib|fractions|matplotlib|os)\..*"),
+    ("py:class", r"(.*\._Array|.*\.Listing|Array|Box|Deed|Int32|Kind|Path|Record|Shape|Size|Visit)"),  # aliases, which have no page
+    ("py:class", r"iosim\..*\.(Asked|Exercise|Group|Ledger|Number|Quantity|Recording|Rival|Slot|Step|Steps)"),  # what only its own module builds
 ]
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Give Sphinx the directives, the notebooks, and three rules for docstrings."""
+    """Give Sphinx the directives, the notebooks, and four rules for docstrings."""
     from iosim_docs import directives, kernels, late, names, notebooks
 
     late.load()
@@ -21,4 +21,5 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("missing-reference", names.find)
     app.connect("doctree-read", names.no_builtins)
     app.connect("autodoc-process-docstring", names.plain_bars)
+    app.connect("autodoc-process-docstring", names.arguments)
     return {"parallel_read_safe": False, "parallel_write_safe": True}

@@ -90,7 +90,7 @@ class Drawn(Made):
         """The figure with its alternative text, and the script below it."""
         example = golden.EXAMPLES / "figures" / f"{name}.py"
         place = Path(self.env.doctreedir) / "figures" / f"{name}.svg"
-        place.parent.mkdir(exist_ok=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
         with place.open("wb") as file:
             write(golden.drawn(example), file, "svg")
         shown = os.path.relpath(place, Path(self.env.doc2path(self.env.docname)).parent)

@@ -1,4 +1,4 @@
-"""Docstrings on the site: a name means the one thing of that name that is documented, wherever it is, and a bar means itself."""
+"""Docstrings on the site: a name means the one thing of that name that is documented, a bar means itself, and Args are a list."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.ext.napoleon import GoogleDocstring
 from sphinx.util.nodes import make_refnode
 
 LITERAL = re.compile(r"(``.*?``)")
@@ -34,6 +35,12 @@ def plain_bars(app: Sphinx, what: str, name: str, thing: object, options: object
     """Escape the bars of absolute values, which would name substitutions; there are none in our docstrings."""
     parts = [LITERAL.split(line) for line in lines]
     lines[:] = ["".join(part if part.startswith("``") else part.replace("|", "\\|") for part in line) for line in parts]
+
+
+def arguments(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Typeset a block of Args; all else stays as it is: a colon in the line of a property would name a type to napoleon."""
+    if "Args:" in lines:
+        lines[:] = GoogleDocstring(lines, what=what, name=name).lines()
 
 
 def no_builtins(app: Sphinx, tree: nodes.document) -> None:
