@@ -22,7 +22,7 @@ ARCHES = ("sm_80", "sm_90")
 """What the checks compile for: A100, and H100 or H200."""
 
 ENTRY = re.compile(r"\.visible \.entry (_Z(\w+))\(")
-ROOM = re.compile(r"\.(shared|local) \.align \d+ \.b8 \w+\[(\d+)\];")
+ROOM = re.compile(r"\.(shared|local)\s+\.align\s+\d+\s+\.b8\s+\w+\[(\d+)\];")
 REPORT = re.compile(
     r"(?P<stack_bytes>\d+) bytes stack frame, (?P<spill_stores>\d+) bytes spill stores, (?P<spill_loads>\d+) bytes spill loads\s"
     r".*?: Used (?P<registers>\d+) registers\b",

@@ -31,7 +31,7 @@ ptxas         .     192 bytes stack frame, 252 bytes spill stores, 416 bytes spi
 ptxas info    : Used 32 registers, used 1 barriers
 ptxas info    : Compile time = 209.907 ms
 """
-DECLARED = ".shared .align 4 .b8 a[100];\n.local .align 8 .b8 __local_depot0[40];\n.visible .shared .align 4 .b8 b[20];\nadd.f64 x;"
+DECLARED = ".shared .align 4 .b8 a[100];\n\t.local .align 8 .b8 \t__local_depot0[40];\n.visible .shared .align 4 .b8 b[20];\nadd.f64 x;"
 
 
 def launches(*, counting: bool) -> dict[str, Call]:
