@@ -11,14 +11,15 @@ from iosim_gpu import kernels
 from iosim_gpu.declaration import Kernel
 
 
-def _found() -> Iterator[Kernel]:
+def found() -> Iterator[Kernel]:
+    """The kernels in the files there are."""
     for file in iter_modules(kernels.__path__, f"{kernels.__name__}."):
-        found = getattr(import_module(file.name), "KERNEL", None)
-        if isinstance(found, Kernel):
-            yield found
+        declared = getattr(import_module(file.name), "KERNEL", None)
+        if isinstance(declared, Kernel):
+            yield declared
 
 
-KERNELS = {kernel.name: kernel for kernel in sorted(_found(), key=lambda kernel: kernel.place)}
+KERNELS = {kernel.name: kernel for kernel in sorted(found(), key=lambda kernel: kernel.place)}
 OPTIONS = {option.name: option for kernel in KERNELS.values() for option in kernel.options}
 """The options of all kernels."""
 
