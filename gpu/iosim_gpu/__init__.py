@@ -1,7 +1,8 @@
-"""Numba-CUDA attention kernels, and the meters that measure what they really move in global memory.
+"""Attention kernels in Numba-CUDA, and the meters that measure what they move in global memory.
 
-Nothing is imported here: ``iosim_gpu.case`` says what to run, ``iosim_gpu.meters`` measure it, ``iosim_gpu.check`` sets the numbers beside
-the model's, and ``iosim gpu check`` does all of it. Numba is needed where a kernel is run or compiled, CuPy and a GPU nowhere else.
+This file imports nothing. ``iosim_gpu.kernels`` has one file a kernel, and ``iosim_gpu.catalogue`` finds them. ``iosim_gpu.case`` says what
+to run, ``iosim_gpu.meters`` measure it, and ``iosim_gpu.check`` compares with the model. ``iosim gpu check`` does all of that. Running or
+compiling a kernel needs Numba; only ``bench`` and ``device_run`` need CuPy and a GPU.
 """
 
 __all__: list[str] = []

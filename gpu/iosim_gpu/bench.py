@@ -1,4 +1,4 @@
-"""Times on a GPU: standard attention by cuBLAS beside the kernels, and what the model's bytes make of them."""
+"""Times on a GPU: standard attention by cuBLAS beside the kernels, and the bytes that the model predicts."""
 
 from __future__ import annotations
 
@@ -27,11 +27,17 @@ Clock = Callable[[Callable[[], object]], list[float]]
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One implementation on one problem: GPU seconds of a run, and the bytes that the closed forms predict for ``kernel`` in its tiles.
+    """One implementation on one problem.
 
-    ``by``: "iosim" for the kernels of this package, "cupy" for the baseline. ``predicted_bytes`` are the algorithm's, not what ran:
-    CuPy's standard attention passes over S more often, and a GPU's L2 answers most re-reads. ``max_error`` is that of the last head's O,
-    from the float64 oracle's, and ``bound`` what float32 keeps.
+    Args:
+        by: "iosim" for the kernels of this package, "cupy" for the baseline.
+        kernel: the name of the kernel.
+        case: the name of the case.
+        median_seconds, fastest_seconds: GPU time of one run.
+        runs: how many were timed.
+        predicted_bytes: bytes that the closed forms predict for the kernel. CuPy passes over S more often, and L2 answers most re-reads.
+        max_error: the distance of the last head's O from the float64 oracle.
+        bound: the distance that float32 may have.
     """
 
     by: str
@@ -55,7 +61,7 @@ class Timing:
 
 
 def clock(run: Callable[[], object]) -> list[float]:
-    """CuPy's."""
+    """CuPy's clock."""
     return baseline.benchmark(run, repeats=REPEATS, seconds=SECONDS)
 
 
@@ -69,7 +75,7 @@ def predicted_bytes(case: Case) -> int:
 
 
 def timings(cases: Sequence[Case] = CASES) -> list[Timing]:
-    """Every case, and CuPy's where it takes the same steps. Raises as :func:`baseline.cupy` and :func:`here` do."""
+    """Time every case, and CuPy where it takes the same steps. Raises as :func:`baseline.cupy` and :func:`here` do."""
     xp, device = baseline.cupy(), here()
     found = []
     for case in cases:
@@ -100,7 +106,7 @@ def _arguments(call: Call, there: dict[str, Any], xp: Any) -> list[Any]:
 
 
 def _timing(by: str, case: Case, seconds: list[float], output: Any) -> Timing:
-    """The last head's values stand for all: the oracle takes its time."""
+    """A timing; only the last head is judged, since the oracle is slow."""
     last = replace(case, batch=1, heads=1)
     right, bounds = judge.truth(last, {name: array[-1:] for name, array in judge.inputs(case).items()})
     return Timing(

@@ -20,7 +20,15 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """One launch of one step: ``arrays`` in the order of the kernel's parameters, then ``scale``, then ``counts`` (int64, one a slot)."""
+    """One launch of one step.
+
+    Args:
+        case: what it belongs to.
+        step: what is launched.
+        tiling: the constants that are compiled in.
+        arrays: the arrays in the order of the kernel's parameters.
+        counts: one int64 a slot of the step.
+    """
 
     case: Case
     step: Step
@@ -30,7 +38,7 @@ class Call:
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Blocks of threads along x and along y, where each y is a head."""
+        """Thread blocks along x and along y; along y there is one a head."""
         case = self.case
         tiles = {"head": 1, "queries": -(-case.n // case.rows), "keys": -(-case.nk // case.cols)}
         return tiles[self.step.grid], case.instances
@@ -55,7 +63,7 @@ class Call:
 
 
 def prepared(case: Case) -> dict[str, Array]:
-    """Global memory before the first launch: the inputs, the block mask's arrays, and NaN wherever something must be written."""
+    """Global memory before the first launch: the inputs, the arrays of the block mask, and NaN in what must be written."""
     arrays: dict[str, Array] = dict(judge.inputs(case))
     if case.mask is not None:
         arrays["indptr"], arrays["indices"] = visited(case)
@@ -67,7 +75,7 @@ def prepared(case: Case) -> dict[str, Array]:
 
 
 def calls(case: Case, arrays: dict[str, Array], *, counting: bool = False, steps: Sequence[Step] | None = None) -> list[Call]:
-    """The launches of ``case`` on ``arrays``, in order; ``steps`` stands in for the kernel's own, to try others."""
+    """The launches of ``case`` on ``arrays``, in order; ``steps`` replaces those of the kernel, to try others."""
     tiling = case.tiling.counted() if counting else case.tiling
     return [
         Call(case, step, tiling, {name: arrays[name] for name in step.arrays}, np.zeros(len(step.slots), np.int64))

@@ -1,4 +1,4 @@
-"""One case of the cross-validation: a kernel, a problem, a tiling; and the words that the model predicts for it."""
+"""One case of the cross-validation: a kernel, a problem, a tiling, and the words that the model predicts."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Case:
         batch: sequences.
         heads: heads a sequence.
         causal: query i attends to keys j <= i + nk - n.
-        mask: the block mask of a kernel that visits the tiles of one.
-        options: those of the kernel, by name; the others have their defaults.
-        seed: of the inputs.
+        mask: the block mask, for a kernel that needs one.
+        options: options of the kernel by name; the others have their defaults.
+        seed: the seed of the inputs.
     """
 
     kernel: str
@@ -108,19 +108,19 @@ class Case:
 
     @property
     def asked(self) -> dict[str, str]:
-        """The options that are not as by default."""
+        """The options that differ from their defaults."""
         usual = self.declared.chosen({})
         return {name: value for name, value in self.options.items() if value != usual[name]}
 
     @property
     def name(self) -> str:
-        """A label that tells it from the others, such as ``1x2 37x29 d16 8x12 T24 causal``: heads, n x nk, d, Br x Bc and threads."""
+        """A label such as ``1x2 37x29 d16 8x12 T24 causal``: batch x heads, n x nk, d, Br x Bc, threads."""
         heads = f"{self.batch}x{self.heads} " if self.instances > 1 else ""
         told = "".join([" causal"] * self.causal + [f" {name}={value}" for name, value in self.asked.items()])
         return f"{heads}{self.n}x{self.nk} d{self.d} {self.rows}x{self.cols} T{self.threads}{told}"
 
     def predicted(self) -> dict[str, predict.Moved]:
-        """Elements that each array moves over all heads: the closed forms of :mod:`iosim.predict`, and those of the mask's own arrays."""
+        """Elements that each array moves, over all heads: by the closed forms, and by the lists of a block mask."""
         listing = predict.predict(self.kernel, self.problem, self.blocks, Options(**self.variant))
         times = self.instances
         return {
@@ -140,7 +140,7 @@ class Case:
 def visited(case: Case) -> tuple[Int, Int]:
     """The visited tiles as compressed sparse columns: key tile j meets the query tiles ``indices[indptr[j]:indptr[j + 1]]``, rising.
 
-    That is the block mask, less the tiles in which the causal rule leaves no pair.
+    Tiles are visited that the block mask keeps and in which the causal rule leaves a pair.
     """
     if case.mask is None:
         raise BadInput(f"{case.kernel} has no block mask, so it has no list of tiles")

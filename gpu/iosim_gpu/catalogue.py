@@ -12,7 +12,7 @@ from iosim_gpu.declaration import Kernel
 
 
 def found() -> Iterator[Kernel]:
-    """The kernels in the files there are."""
+    """Every kernel that a file declares."""
     for file in iter_modules(kernels.__path__, f"{kernels.__name__}."):
         declared = getattr(import_module(file.name), "KERNEL", None)
         if isinstance(declared, Kernel):
@@ -25,7 +25,7 @@ OPTIONS = {option.name: option for kernel in KERNELS.values() for option in kern
 
 
 def kernel(name: str) -> Kernel:
-    """A kernel by its name; raises :class:`BadInput` with those that there are."""
+    """The kernel of this name; raises :class:`BadInput` with the names there are."""
     if name not in KERNELS:
         raise BadInput(f"no CUDA kernel is called {name!r}; there are {', '.join(KERNELS)}")
     return KERNELS[name]

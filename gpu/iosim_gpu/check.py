@@ -1,4 +1,4 @@
-"""The verdict: what a meter measured beside what the model predicts, element for element, and the values beside the float64 oracle's."""
+"""The verdict: measured and predicted elements, compared with ==, and values compared with the float64 oracle."""
 
 from __future__ import annotations
 
@@ -19,10 +19,16 @@ JUDGED = ("O", "LSE", "l", "m", "dQ", "dK", "dV")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One array of one case under one meter: elements predicted and measured, over all heads, and how far its values are off.
+    """One array of one case under one meter; elements are those of all heads.
 
-    ``max_error`` and ``bound`` are None for an array whose values are not judged, ``sectors`` and ``requests`` where the meter sees none.
-    ``plain_loads``: of the reads, those by plain loads of an array whose updates are declared atomic, which should be none.
+    Args:
+        kernel, case, meter, array: their names.
+        predicted_reads, measured_reads: elements read.
+        predicted_writes, measured_writes: elements written.
+        max_error: the distance of the values from the oracle; None where they are not judged.
+        bound: the distance that float32 may have.
+        sectors, requests: 32-byte sectors and warp instructions; None where the meter cannot see them.
+        plain_loads: plain loads of an array whose updates are declared atomic; there should be none.
     """
 
     kernel: str
@@ -41,13 +47,13 @@ class Row:
 
     @property
     def equal(self) -> bool:
-        """Whether both counts are equal to the element, and made of the kind of access that is declared."""
+        """Whether both counts are equal, and the array is accessed as declared."""
         counted = (self.predicted_reads, self.predicted_writes) == (self.measured_reads, self.measured_writes)
         return counted and not self.plain_loads
 
     @property
     def within(self) -> bool | None:
-        """Whether the error is within the bound that float32 keeps; None where it is not judged. NaN is not."""
+        """Whether the error is within its bound; None where it is not judged. NaN is not within."""
         return None if self.max_error is None or self.bound is None else self.max_error <= self.bound
 
     @property
@@ -81,9 +87,9 @@ RECORDED = (
 
 
 def compare(case: Case, measured: Measured) -> list[Row]:
-    """One row an array, of those that the model predicts, those that the meter saw move, and those whose values are judged.
+    """One row for each array that the model predicts, that the meter saw move, or whose values are judged.
 
-    What only one side has is 0 on the other, and so unequal. A run without outputs has no values to judge; one with some must have all.
+    An array that one side does not have counts 0 there. Values are judged if the run has outputs; then none may be missing.
     """
     predicted, moved = case.predicted(), measured.arrays
     errors = errors_of(case, measured.outputs) if measured.outputs else {}
@@ -104,7 +110,7 @@ def compare(case: Case, measured: Measured) -> list[Row]:
 
 
 def only_updated(case: Case) -> set[str]:
-    """The arrays that the launches update atomically and never load: an atomic update reads and writes as much as a load and a store.
+    """The arrays that the launches update atomically and never load. An atomic update reads and writes one element.
 
     >>> only_updated(Case("flash2-backward", 9, 4, 4, 3, 8))
     {'dQ'}
@@ -117,7 +123,7 @@ def only_updated(case: Case) -> set[str]:
 
 
 def errors_of(case: Case, outputs: dict[str, Array]) -> dict[str, tuple[float, float]]:
-    """For each judged output of the kernel its largest error and the bound for it; the error of a missing one is infinite."""
+    """The largest error and the bound of each judged output; the error of a missing output is infinite."""
     right, bounds = judge.truth(case, judge.inputs(case))
     written = {name for name, what in case.predicted().items() if what.writes}
     found: dict[str, tuple[float, float]] = {}

@@ -1,6 +1,6 @@
-"""What a GPU refuses, or does silently wrong, is refused on the host, before every launch and wherever it runs. Needs no Numba.
+"""Checks before every launch: what a GPU refuses, or does silently wrong, is refused on the host. Needs no Numba.
 
-Numba's simulator forgives most of it. What follows is found out by whom:
+Numba's simulator forgives most of these faults. The table says who finds which:
 
 =====================================================  =========================================================================
 fault                                                  found by
@@ -13,7 +13,7 @@ tiles that are not those of the case                   :func:`check`: grid and k
 a list of tiles that points outside                    :func:`check`
 too many registers for that many threads               the device meter, which knows them when the kernel is compiled
 a shared array whose size is an argument               the compiler, hence the emulator meter; a factory knows sizes only
-a tile size that changes after the first launch        nobody needs to: a tiling is frozen, and every tiling a kernel of its own
+a tile size that changes after the first launch        nobody needs to: a tiling is frozen, and each is a kernel of its own
 any other index that is negative or past the end       the simulator meter, and the emulator by address
 a barrier that only some threads reach                 the emulator, and the simulator where its threads run in a fixed order
 a barrier that is missing                              a race hunt in the simulator, by the tests
@@ -51,8 +51,8 @@ SIDES = ("rows", "cols", "d", "threads")
 def check(call: Call, limit: int = STATIC_LIMIT) -> None:
     """Raise :class:`iosim.core.errors.BadInput`, in one line, for a launch that a GPU would refuse or that would go wrong on it.
 
-    ``limit``: bytes of shared memory that a block of threads may have once it has opted in (:data:`iosim_gpu.fitting.OPT_IN`); a
-    static array may have 48 KB of them at most.
+    ``limit``: bytes of dynamic shared memory that a thread block may have (:data:`iosim_gpu.fitting.OPT_IN`); a static array never has
+    more than 48 KB.
     """
     check_tiling(call.step, call.tiling, limit)
     check_case(call.case, call.tiling)
@@ -61,7 +61,7 @@ def check(call: Call, limit: int = STATIC_LIMIT) -> None:
 
 
 def check_tiling(step: Step, tiling: Tiling, limit: int = STATIC_LIMIT) -> None:
-    """Constants that can be compiled in, threads that make up a block, and shared memory that it can have."""
+    """Check the constants, the number of threads, and the shared memory."""
     for name in SIDES:
         value = getattr(tiling, name)
         if type(value) is not int or value < 1:
@@ -75,7 +75,7 @@ def check_tiling(step: Step, tiling: Tiling, limit: int = STATIC_LIMIT) -> None:
 
 
 def check_shared(step: Step, tiling: Tiling, limit: int = STATIC_LIMIT) -> None:
-    """The bytes that ``step`` needs, and what would fit where they are too many."""
+    """Check the bytes that ``step`` needs; the error says what would fit."""
     allowed = limit if tiling.dynamic else min(limit, STATIC_LIMIT)
     asked = step.shared_bytes(tiling)
     if asked <= allowed:
@@ -88,7 +88,7 @@ def check_shared(step: Step, tiling: Tiling, limit: int = STATIC_LIMIT) -> None:
 
 
 def _remedy(step: Step, tiling: Tiling, allowed: int) -> str:
-    """The largest tiles of that shape that fit, and the architectures on which those that were asked for would."""
+    """The largest tiles of that shape that fit, and the architectures with room for those that were asked for."""
     roomy = [arch for arch, most in OPT_IN.items() if most > allowed and most >= step.shared_bytes(tiling)]
     return would_fit(step, tiling, allowed) + (f", or dynamic shared memory on {', '.join(roomy)}" if roomy else "")
 
@@ -100,7 +100,7 @@ def would_fit(step: Step, tiling: Tiling, allowed: int = STATIC_LIMIT) -> str:
 
 
 def check_case(case: Case, tiling: Tiling) -> None:
-    """The kernel is compiled for the tiles that the case is cut into."""
+    """Check that the kernel is compiled for the tiles of the case."""
     for name in (*SIDES, "causal"):
         if getattr(tiling, name) != getattr(case, name):
             raise BadInput(f"a kernel compiled for {name} = {getattr(tiling, name)} was given the case {case.name}; compile it for that")
@@ -111,7 +111,7 @@ def check_case(case: Case, tiling: Tiling) -> None:
 
 
 def check_grid(grid: tuple[int, int]) -> None:
-    """At least one block of threads, and no more than CUDA takes."""
+    """Check that there is a thread block, and no more than CUDA takes."""
     for axis, blocks, most in zip("xy", grid, MAX_GRID, strict=True):
         if not 1 <= blocks <= most:
             what = "tiles" if axis == "x" else "batch * heads"
@@ -119,7 +119,7 @@ def check_grid(grid: tuple[int, int]) -> None:
 
 
 def check_arrays(call: Call) -> None:
-    """Every array that the step takes, in its order, as it was compiled for; none overlaps one that is written."""
+    """Check that the arrays are those of the step, as it was compiled for, and that none overlaps one that is written."""
     if tuple(call.arrays) != call.step.arrays:
         raise BadInput(f"{call.step.name} takes the arrays {', '.join(call.step.arrays)}, not {', '.join(call.arrays) or 'none'}")
     for name, array in call.arrays.items():
@@ -131,7 +131,7 @@ def check_arrays(call: Call) -> None:
 
 
 def expected(case: Case, name: str) -> tuple[int, ...] | None:
-    """The shape of an array; None for the entries of a list, which the list itself tells."""
+    """The shape of an array; None for the entries of a list, whose number the list says."""
     if name == "indices":
         return None
     if name == "indptr":
@@ -140,7 +140,7 @@ def expected(case: Case, name: str) -> tuple[int, ...] | None:
 
 
 def check_array(name: str, array: Array, dtype: np.dtype[Any], sizes: tuple[int, ...] | None) -> None:
-    """One array's type, shape and layout."""
+    """Check the type, the shape and the layout of one array."""
     if not isinstance(array, np.ndarray):
         raise BadInput(f"{name} must be a NumPy array, not {type(array).__name__}")
     if array.dtype != dtype:
@@ -152,7 +152,7 @@ def check_array(name: str, array: Array, dtype: np.dtype[Any], sizes: tuple[int,
 
 
 def check_writes(call: Call) -> None:
-    """What is written can be, and is nowhere else too."""
+    """Check that arrays that are written are writable, and share memory with no other."""
     written = dict.fromkeys([slot.partition(".")[0] for slot in call.step.slots if not slot.endswith(".loads")] + ["counts"])
     arrays = {**call.arrays, "counts": call.counts}
     for name in written:
@@ -164,7 +164,7 @@ def check_writes(call: Call) -> None:
 
 
 def check_values(arrays: Mapping[str, Array], case: Case) -> None:
-    """Inputs are finite, but for the log-sum-exp of a query that attends to nothing, which is -inf."""
+    """Check that inputs are finite; the log-sum-exp of a query that attends to nothing is -inf."""
     for name in case.declared.reads:
         if name in arrays and not (np.isfinite(arrays[name]) | ((name == "LSE") & np.isneginf(arrays[name]))).all():
             at = tuple(int(i) for i in np.argwhere(~np.isfinite(arrays[name]))[0])
@@ -172,7 +172,7 @@ def check_values(arrays: Mapping[str, Array], case: Case) -> None:
 
 
 def check_lists(arrays: Mapping[str, Array], case: Case) -> None:
-    """A block mask's lists begin at 0, follow one another, end where the entries do, and name query tiles that there are."""
+    """Check that the lists of a block mask follow one another from 0 to the last entry, and name query tiles there are."""
     if not set(LISTS) <= arrays.keys():
         return
     indptr, indices = (arrays[name] for name in LISTS)

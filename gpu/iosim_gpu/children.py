@@ -25,7 +25,7 @@ Answer = tuple[Job, Measured] | BaseException
 
 
 class WorkerDied(IosimError, RuntimeError):
-    """A process that measured ended before it had measured everything; the message ends with the last thing it said."""
+    """A process ended before it had measured everything; the message ends with its last line."""
 
 
 @dataclass(slots=True, eq=False)
@@ -91,10 +91,10 @@ def last_line(said: IO[str]) -> str:
 
 
 def measure(jobs: Sequence[Job], processes: int = 2) -> Iterator[tuple[Job, Measured]]:
-    """Measure everything in at most ``processes`` processes at a time; in the order in which they finish.
+    """Measure everything in at most ``processes`` processes at a time; answers come as they are ready.
 
-    Raises :class:`iosim.core.errors.BadInput` for what a meter refuses and :class:`WorkerDied` for a process that dies; then, and where the
-    caller goes away, all processes are ended.
+    Raises :class:`iosim.core.errors.BadInput` for what a meter refuses and :class:`WorkerDied` for a process that dies. All processes are
+    ended then, and when the caller stops listening.
     """
     children = batches(jobs, processes)
     answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
@@ -113,7 +113,7 @@ def measure(jobs: Sequence[Job], processes: int = 2) -> Iterator[tuple[Job, Meas
 
 
 def batches(jobs: Sequence[Job], processes: int) -> list[Child]:
-    """Who measures what: the kinds apart, and what is compiled once in one part. Compiling takes longest, so it is in more parts."""
+    """The jobs of each process: simulated and compiled apart, one variant in one process, more processes for what is compiled."""
     children = []
     for simulated in (True, False):
         mine = [job for job in jobs if (job.meter in SIMULATED) == simulated]

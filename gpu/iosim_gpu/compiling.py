@@ -1,4 +1,4 @@
-"""From a kernel to PTX, to machine code and to what that needs of an SM; none of it asks for a GPU or a driver."""
+"""From a kernel to PTX, and to what its machine code needs of an SM; without a GPU or a driver."""
 
 from __future__ import annotations
 
@@ -32,10 +32,14 @@ REPORT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one thread, and one block of threads, of a compiled kernel takes.
+    """What a compiled kernel takes of an SM.
 
-    ``registers``, ``stack_bytes`` and the bytes that are spilled are the assembler's own report; ``shared_bytes`` (static, of a block)
-    and ``local_bytes`` (of a thread) are what the PTX declares; ``double`` says whether anything in it is float64.
+    Args:
+        registers, stack_bytes: of a thread, as the assembler reports.
+        spill_stores, spill_loads: bytes of a thread, as the assembler reports.
+        shared_bytes: static bytes of a thread block, as the PTX declares.
+        local_bytes: bytes of a thread, as the PTX declares.
+        double: whether anything in the PTX is float64.
     """
 
     registers: int
@@ -48,7 +52,7 @@ class Usage:
 
 
 def to_ptx(call: Call, arch: str = "sm_90") -> str:
-    """The PTX of the kernel that ``call`` launches, as NVVM wrote it; only its mangled name is replaced by the step's.
+    """The PTX of the kernel that ``call`` launches, as NVVM wrote it, with the name of the step in place of the mangled one.
 
     Every step, tiling and architecture is compiled once in a process. Raises :class:`iosim.core.errors.BadInput` for an architecture that
     NVVM does not know, in a process whose kernels are simulated, and where NVVM or NVRTC is missing.
@@ -109,7 +113,7 @@ def _compiled(step: Step, tiling: Tiling, kinds: Kinds, arch: str) -> str:
 
 
 def renamed(ptx: str, name: str) -> str:
-    """The same PTX with ``name`` for its kernel; a mangled name has hundreds of characters, and differs from process to process."""
+    """The PTX with ``name`` for its kernel. A mangled name has hundreds of characters and differs between processes."""
     found = ENTRY.findall(ptx)
     if len(found) != 1:
         raise BadInput(f"the PTX of one kernel has one entry, this has {len(found)}")

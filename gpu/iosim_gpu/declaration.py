@@ -36,9 +36,9 @@ class Step:
         factory: makes the kernel's Python function, whose constants are those of a tiling.
         arrays: the array arguments of the kernel, in order; ``scale`` (float32) and ``counts`` (int64) follow.
         slots: what each in-kernel counter counts, such as ``Q.loads``.
-        grid: whether there is one thread block along x, or one a query tile or a key tile; along y there is one for each of the B H heads.
+        grid: thread blocks along x: one, one a query tile, or one a key tile. Along y there is one for each of the B H heads.
         room: words of each tile in shared memory, in the order in which the kernel lays them out.
-        beside: words of shared memory beside the room; they are static, whatever the tiling says.
+        beside: words of shared memory beside the room, which are always static.
     """
 
     factory: Callable[[Tiling], Function]
@@ -57,7 +57,7 @@ class Step:
         """The kernel's Python function for ``tiling``; raises :class:`iosim.core.errors.BadInput` where Numba is missing."""
         from iosim_gpu.cuda import cuda
 
-        self.factory.__globals__["cuda"] = cuda  # where the compiler and the simulator look; declarations are read without Numba
+        self.factory.__globals__["cuda"] = cuda  # a global, as Numba needs; set here, so that files load without it
         return self.factory(tiling)
 
     def shared_bytes(self, tiling: Tiling) -> int:
@@ -70,13 +70,18 @@ class Step:
 
 
 def launch(arrays: str, slots: str, grid: Grid, room: Room = no_room, beside: int = 0) -> Callable[[Callable[[Tiling], Function]], Step]:
-    """Declare the factory below as a launch; ``arrays`` and ``slots`` are names with blanks between them. See :class:`Step`."""
+    """Declare the factory below as a launch.
+
+    Args:
+        arrays, slots: names with blanks between them; see :class:`Step`.
+        grid, room, beside: see :class:`Step`.
+    """
     return lambda factory: Step(factory, tuple(arrays.split()), tuple(slots.split()), grid, room, beside)
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A variant of a CUDA kernel: its name, its choices, the default first, and one line of help."""
+    """An option of a CUDA kernel: its name, its choices with the default first, and one line of help."""
 
     name: str
     choices: tuple[str, ...]
@@ -89,15 +94,15 @@ class Kernel:
 
     Args:
         name: the listing whose words it moves.
-        steps: its launches in order; takes the values of its options by keyword.
-        options: its variants.
+        steps: returns its launches in order for the values of its options, which are keywords.
+        options: its options.
         reads: the arrays that it is given.
-        masked: it visits the tiles of a block mask, and must have one.
-        listing: options of the listing that say which variant of it this kernel is.
+        masked: whether it visits the tiles of a block mask, which it needs then.
+        listing: the options with which the listing moves the same words.
         shapes: the axes of arrays that :data:`SHAPES` does not have.
-        tiles: Br and Bc that leave room in the 48 KB that a thread block has anywhere, at d = 64.
-        timed: a GPU times and profiles it.
-        baseline: the same steps are timed with CuPy beside it.
+        tiles: default Br and Bc, which fit the 48 KB of any thread block at d = 64.
+        timed: whether it is timed and profiled on a GPU.
+        baseline: whether CuPy takes the same steps and is timed beside it.
         place: where it stands in lists.
     """
 
@@ -120,11 +125,11 @@ class Kernel:
         return [dict(zip(names, values, strict=True)) for values in product(*(option.choices for option in self.options))]
 
     def asked(self, given: Mapping[str, str]) -> list[dict[str, str]]:
-        """The variants that agree with those of its options that are ``given``."""
+        """The variants with the ``given`` values."""
         return [one for one in self.variants if all(given.get(name, value) == value for name, value in one.items())]
 
     def chosen(self, given: Mapping[str, str]) -> dict[str, str]:
-        """All its options, ``given`` or by default; raises :class:`BadInput` for one that it does not have."""
+        """The values of all its options, ``given`` or by default; raises :class:`BadInput` for an option that it does not have."""
         known = {option.name: option.choices for option in self.options}
         for name, value in given.items():
             if name not in known:
@@ -134,7 +139,7 @@ class Kernel:
         return {name: given.get(name, choices[0]) for name, choices in known.items()}
 
     def axes(self, array: str) -> tuple[str, ...]:
-        """The axes of one of its arrays behind that of the heads; raises :class:`BadInput` for one whose shape nobody declares."""
+        """The axes of an array behind the one of the heads; raises :class:`BadInput` for an array that nobody declares."""
         shapes = {**SHAPES, **self.shapes}
         if array not in shapes:
             raise BadInput(f"{self.name} declares no shape for {array!r}; known: {', '.join(shapes)}")

@@ -14,7 +14,7 @@ from iosim_gpu.declaration import Kernel
 D, THREADS = 64, 128
 
 SMALL = {"rows": 8, "cols": 12, "d": 16, "threads": 24}
-"""Tiles that are quickly simulated: neither side divides the other nor any N below, and threads that neither divide d nor equal it."""
+"""Tiles that are simulated quickly. Neither side divides the other or any N below; the threads neither divide d nor equal it."""
 
 SHAPES: tuple[dict[str, int | bool], ...] = (
     {"n": 37, "nk": 29, "heads": 2},
@@ -25,7 +25,7 @@ SHAPES: tuple[dict[str, int | bool], ...] = (
 
 
 def cases(names: Iterable[str] = KERNELS) -> list[Case]:
-    """Every kernel in its variants: ragged, causal, more queries than keys and fewer, several heads, and masked where it takes a mask."""
+    """Every variant of the kernels: ragged and causal, with more queries than keys and with fewer, with several heads, under a mask."""
     return [case for name in names for case in [*_small(kernel(name)), large(name)]]
 
 

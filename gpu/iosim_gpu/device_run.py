@@ -40,7 +40,7 @@ NAME = "iosim_gpu.device_run"
 FORMAT = 1
 TESTS = Path("tests", "gpu")
 PROFILED = tuple(defaults.large(kernel.name) for kernel in KERNELS.values() if kernel.timed)
-"""Small enough that the emulator, which says how many sectors L1 should see, takes seconds."""
+"""Small, since the emulator says how many sectors L1 should see, and takes seconds."""
 
 Json = dict[str, Any]
 Row = TypeVar("Row")
@@ -48,7 +48,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a part found. ``exact``: whether all that it holds to be exact is; None where it claims nothing. ``line``: one, for people."""
+    """What a part found. ``exact``: whether its exact claims hold; None where it makes none. ``line``: the result for people."""
 
     exact: bool | None
     line: str
@@ -61,7 +61,15 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One thing to do: ``what`` it is in one line, within ``seconds``. ``exact``: not having been able to do it counts as a failure."""
+    """One thing to do.
+
+    Args:
+        name: its name on the command line.
+        what: one line about it.
+        seconds: its time limit.
+        exact: whether it counts as a failure when it cannot be done.
+        do: does it.
+    """
 
     name: str
     what: str

@@ -1,4 +1,4 @@
-"""How much shared memory a block of threads may have, and the tiles that fit into it. Needs no Numba."""
+"""How much shared memory a thread block may have, and which tiles fit into it. Needs no Numba."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ OPT_IN = {"sm_80": 163 * 1024, "sm_86": 99 * 1024, "sm_89": 99 * 1024, "sm_90": 
 
 
 def largest_fitting(step: Step, tiling: Tiling, limit: int = STATIC_LIMIT) -> Tiling | None:
-    """The largest tiles no larger than ``tiling``'s that ``step`` can hold in ``limit`` bytes; None where not even 1 x 1 can.
+    """The largest tiles up to those of ``tiling`` that ``step`` can hold in ``limit`` bytes; None where 1 x 1 do not fit.
 
-    The longer side shrinks row by row, and the shorter with it, rounded down, so that their ratio is kept.
+    The longer side shrinks row by row, and the shorter side keeps the ratio, rounded down.
     """
 
     def shrunk(longer: int) -> Tiling:

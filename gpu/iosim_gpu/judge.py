@@ -1,4 +1,4 @@
-"""Inputs of a case, what its outputs should be, and how far float32 may take them: asked of the float64 reference."""
+"""The inputs of a case, its right outputs by the float64 oracle, and their error bounds in float32."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Wide = NDArray[np.float64]
 
 
 def inputs(case: Case) -> dict[str, Float]:
-    """What the kernel reads, ``(B H, N, d)`` or ``(B H, N)`` float32: Q, K, V, and for a backward kernel dO, O and LSE too."""
+    """The arrays that the kernel is given, ``(B H, N, d)`` or ``(B H, N)`` float32."""
     rng = np.random.default_rng(case.seed)
     shapes = {"Q": case.n, "K": case.nk, "V": case.nk} | ({"dO": case.n} if "dO" in case.declared.reads else {})
     drawn = {name: rng.standard_normal((case.instances, rows, case.d)).astype(np.float32) for name, rows in shapes.items()}

@@ -12,10 +12,13 @@ Array = NDArray[np.generic]
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Elements of one array that a run loaded, stored and updated atomically; an atomic update reads and writes its element.
+    """What a run moved of one array.
 
-    ``sectors``: 32-byte sectors that its loads, stores and atomics touched, one request (a warp's instruction) at a time;
-    ``requests``: how many such requests there were. None where the meter cannot see them.
+    Args:
+        loads, stores: elements.
+        atomics: elements updated atomically, each of which is read and written.
+        sectors: 32-byte sectors that were touched, request by request; None where the meter cannot see them.
+        requests: instructions of warps; None where the meter cannot see them.
     """
 
     loads: int = 0

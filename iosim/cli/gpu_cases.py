@@ -1,4 +1,4 @@
-"""From the options of ``iosim gpu`` to the cases that are measured, and the model's own count of each."""
+"""From the options of ``iosim gpu`` to the cases that are measured, and what the model counts for each."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ AMPLE = Capacity(2**50, "words")  # a CUDA kernel's room is checked by those who
 
 
 def cases_of(given: GpuGiven) -> list[Case]:
-    """The default cases of the kernels asked for or, where an option shapes one, that case for each kernel and variant.
+    """The default cases of the kernels that are asked for; where options describe a case, that case for each kernel and variant.
 
-    What shapes none, a causal rule and a seed, is applied to every default case.
+    The causal rule and the seed apply to the default cases too.
     """
     names = given.get("own_kernels") or tuple(KERNELS)
     context = click.get_current_context()
@@ -57,7 +57,7 @@ def options_of(name: str | None, given: GpuGiven) -> dict[str, str]:
 
 
 def cases_like(name: str, given: GpuGiven) -> list[Case]:
-    """The case that the options describe, of one kernel and once for each of its variants that is asked for."""
+    """The case that the options describe, for each variant of one kernel that is asked for."""
     tiles = given.get("tiles") or Blocks(defaults.SMALL["rows"], defaults.SMALL["cols"])
     n = given.get("own_n") or defaults.SHAPES[0]["n"]
     nk = given.get("nk") or n
@@ -73,9 +73,9 @@ def cases_like(name: str, given: GpuGiven) -> list[Case]:
 
 
 def model_differs(case: Case) -> str | None:
-    """Where the machine's count of the listing differs from what is predicted for its CUDA kernel, in one line; None where they agree.
+    """Where the count of the listing differs from the prediction for its CUDA kernel, in one line; None where they agree.
 
-    The mask's own arrays are the CUDA kernel's alone: the listing knows its tiles without reading them.
+    The lists of a block mask are left out: a listing knows its tiles without reading them.
     """
     counts = make_plan(case.kernel, case.problem, AMPLE, case.blocks, "record", case.variant).count()
     counted = {name: (array.reads * case.instances, array.writes * case.instances) for name, array in counts.arrays.items()}
@@ -96,7 +96,7 @@ def check_room(step: Step, tiling: Tiling) -> None:
 
 
 def unsound(failures: Sequence[str], given: GpuGiven) -> str | None:
-    """The first failure, and where the others are to be found; None where there is none."""
+    """The first failure, and where the others are shown; None without failures."""
     if not failures:
         return None
     place = "under failures in the JSON" if given["json"] else "under failures in --json"

@@ -1,4 +1,4 @@
-"""The options of ``iosim gpu``, as they were given; where none is, the CUDA side chooses."""
+"""The options of ``iosim gpu``; what is not given, the CUDA side chooses."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def threads(option: str, text: str) -> int:
 
 
 def variant(option: Option) -> Callable[[F], F]:
-    """An option of CUDA kernels, as they declare it."""
+    """An option that CUDA kernels declare."""
     owners = [name for name, kernel in KERNELS.items() if option in kernel.options]
     told = f"{', '.join(owners)}: {option.help}; all of these, one after the other, where not given."
     return click.option(f"--{option.name.replace('_', '-')}", type=click.Choice(option.choices), help=told)

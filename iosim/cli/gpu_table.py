@@ -1,4 +1,4 @@
-"""What ``iosim gpu check`` shows: a line a case, the arrays of those asked for and of those that differ, and one sentence at the end."""
+"""What ``iosim gpu check`` shows: a line a case, the arrays of cases that differ or are asked for, and one sentence at the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHORT = {"simulator": "sim", "counters": "count", "emulator": "emu"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checked:
-    """A case, where the model's own count differs from its closed forms if it does, and the rows of each meter, in the meters' order."""
+    """A case, how the model's count differs from its closed forms (or None), and the rows of each meter."""
 
     case: Case
     differs: str | None
@@ -46,7 +46,7 @@ class Checked:
         return all(row.within is not False for row in self.all_rows())
 
     def worst(self) -> Row | None:
-        """The row whose error is nearest to its bound, or farthest beyond it; None where no values were judged."""
+        """The row with the largest error in units of its bound; None where no values were judged."""
         return max((row for row in self.all_rows() if row.bound is not None), key=_share, default=None)
 
     def totals(self) -> tuple[int, int]:
@@ -80,9 +80,9 @@ def text_of(checked: Sequence[Checked], meters: Sequence[str], arch: str, *, arr
 
 
 def overview(checked: Sequence[Checked], meters: Sequence[str]) -> str:
-    """A line a case under the name of its kernel: the prediction, whether each meter measured it, and the worst error.
+    """A line a case under the name of its kernel: the prediction, whether each meter agrees, and the worst error.
 
-    Where that is too wide, meters are cut short and the error is told as a share of its bound alone.
+    Where that is too wide, the names of the meters are short and the error is a share of its bound.
     """
     shown = _shown([_line(one, meters) for one in checked], meters)
     lines, group = shown[:2], ""

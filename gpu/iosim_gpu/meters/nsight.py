@@ -68,7 +68,15 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One quantity of one case. ``expected`` is None where nothing is claimed; ``beside`` says what the number may be looked at with."""
+    """One quantity of one case.
+
+    Args:
+        kernel, case: their names.
+        quantity, unit: what is measured.
+        measured: what ncu reports.
+        expected: what it must be; None where nothing is claimed.
+        beside: a number to compare it with, in words.
+    """
 
     kernel: str
     case: str

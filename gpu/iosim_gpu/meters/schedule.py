@@ -1,6 +1,6 @@
-"""A block's threads one after the other, each as far as its next barrier: the order that a missing barrier survives least.
+"""A scheduler for Numba's simulator that shows a missing barrier: the threads of a block run one by one, each to its next barrier.
 
-And blocks from the first to the last or the other way round, which a kernel whose blocks wait for each other survives least.
+Blocks run in either order, which shows a kernel whose blocks depend on each other.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Diverged(IosimError, RuntimeError):
 
 @contextmanager
 def scheduled(order: Order = "forward") -> Iterator[None]:
-    """Simulated launches run their blocks in ``order``, and the threads of a block one by one to their next barrier, for the context.
+    """Inside the context, simulated launches run their blocks in ``order`` and the threads of a block one by one, to their next barrier.
 
-    Threads are greenlets, which makes launches much faster than the simulator's own threads, and equal from run to run. Shared memory is
-    NaN when a block begins. A launch raises :class:`Diverged` at a barrier that not all threads of a block reach. Raises
-    :class:`iosim.core.errors.MissingExtra` without greenlet and :class:`iosim.core.errors.BadInput` where the simulator is off or changed
-    inside.
+    Threads are greenlets: launches are much faster than with the simulator's own threads, and equal from run to run. Shared memory is NaN
+    when a block begins. A launch raises :class:`Diverged` at a barrier that not all threads of a block reach. Raises
+    :class:`iosim.core.errors.MissingExtra` without greenlet, and :class:`iosim.core.errors.BadInput` where the simulator is off or has
+    changed inside.
     """
     inside = simulator()
     switches = _greenlet()

@@ -56,7 +56,7 @@ class Built:
         }  # fmt: skip
 
     def _value(self, option: str) -> str | None:
-        """The value of an option with which it is launched, "both" for more than one; None where its kernel has no such option."""
+        """The value of an option with which it is launched, or "both"; None where the kernel has no such option."""
         values = {one[option] for one in self.variants if option in one}
         return "both" if len(values) > 1 else next(iter(values), None)
 
@@ -97,7 +97,7 @@ def command(kernel: str, **given: Unpack[GpuGiven]) -> None:
 
 
 def launches_of(kernel: str, given: GpuGiven) -> list[tuple[Call, list[Mapping[str, str]]]]:
-    """The launches of every variant of ``kernel`` that is asked for, each step once, with the variants it is part of."""
+    """Each launch of the variants of ``kernel`` that are asked for, once, with the variants it is part of."""
     asked, tiles = options_of(kernel, given), given.get("tiles")
     rows, cols = (0, 0) if tiles is None else (tiles.rows, tiles.cols)
     sizes = given.get("own_d") or defaults.D, given.get("threads") or defaults.THREADS
@@ -129,7 +129,7 @@ def text_of(kernel: str, arch: str, made: Sequence[Built]) -> str:
 
 
 def grouped(made: Sequence[Built]) -> Iterator[str]:
-    """The table's lines, those of each variant under its name; what is launched in several stands in each of them."""
+    """The lines of the table under the names of the variants; a launch of several variants stands in each."""
     variants = dict.fromkeys(tuple(variant.items()) for one in made for variant in one.variants)
     listed = [(variant, one) for variant in variants for one in made if dict(variant) in one.variants]
     head, rule, *lines = table(HEAD, [one.line(indent=2 * bool(variant)) for variant, one in listed]).split("\n")
