@@ -107,7 +107,7 @@ class Case:
         return Tiling(self.rows, self.cols, self.d, self.threads, self.causal)
 
     @property
-    def asked(self) -> dict[str, str]:
+    def changed(self) -> dict[str, str]:
         """The options that differ from their defaults."""
         usual = self.declared.chosen({})
         return {name: value for name, value in self.options.items() if value != usual[name]}
@@ -116,7 +116,7 @@ class Case:
     def name(self) -> str:
         """A label such as ``1x2 37x29 d16 8x12 T24 causal``: batch x heads, n x nk, d, Br x Bc, threads."""
         heads = f"{self.batch}x{self.heads} " if self.instances > 1 else ""
-        told = "".join([" causal"] * self.causal + [f" {name}={value}" for name, value in self.asked.items()])
+        told = "".join([" causal"] * self.causal + [f" {name}={value}" for name, value in self.changed.items()])
         return f"{heads}{self.n}x{self.nk} d{self.d} {self.rows}x{self.cols} T{self.threads}{told}"
 
     def predicted(self) -> dict[str, predict.Moved]:

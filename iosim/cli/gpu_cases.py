@@ -34,26 +34,22 @@ def cases_of(given: GpuGiven) -> list[Case]:
     context = click.get_current_context()
     if all(context.get_parameter_source(name) in (None, ParameterSource.DEFAULT) for name in SHAPING):
         return [replace(case, causal=case.causal or given["causal"], seed=given["seed"]) for case in defaults.cases(names)]
-    if given.get("own_kernels"):
-        check_options(names, given)
+    for name in given.get("own_kernels") or ():
+        refuse(name, given)
     return [case for name in names for case in cases_like(name, given)]
 
 
-def check_options(names: Sequence[str], given: GpuGiven) -> None:
+def refuse(name: str, given: GpuGiven) -> None:
     """Raise :class:`BadInput` for an option that a kernel does not have."""
-    for name in names:
-        if given.get("block_mask") and not kernel(name).masked:
-            raise BadInput(f"{name} has no --block-mask in CUDA")
-        options_of(name, given)
-
-
-def options_of(name: str | None, given: GpuGiven) -> dict[str, str]:
-    """The options of kernels that are given; raises :class:`BadInput` for one that the kernel ``name`` does not have."""
-    asked = {option: str(value) for option, value in given.items() if option in OPTIONS and value is not None}
-    for option in asked:
-        if name is not None and OPTIONS[option] not in kernel(name).options:
+    for option in (*options_of(given), *["block_mask"] * bool(given.get("block_mask"))):
+        has = kernel(name).masked if option == "block_mask" else OPTIONS[option] in kernel(name).options
+        if not has:
             raise BadInput(f"{name} has no --{option.replace('_', '-')} in CUDA")
-    return asked
+
+
+def options_of(given: GpuGiven) -> dict[str, str]:
+    """The options of kernels that are given."""
+    return {option: str(value) for option, value in given.items() if option in OPTIONS and value is not None}
 
 
 def cases_like(name: str, given: GpuGiven) -> list[Case]:
@@ -68,7 +64,7 @@ def cases_like(name: str, given: GpuGiven) -> list[Case]:
             name, n, given.get("own_d") or defaults.SMALL["d"], tiles.rows, tiles.cols, given.get("threads") or defaults.SMALL["threads"],
             nk=nk, batch=given["batch"], heads=given["heads"], causal=given["causal"], mask=mask, options=variant, seed=given["seed"],
         )
-        for variant in kernel(name).asked(options_of(None, given))
+        for variant in kernel(name).asked(options_of(given))
     ]  # fmt: skip
 
 

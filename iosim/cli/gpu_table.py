@@ -105,7 +105,7 @@ def _shown(rows: Sequence[Sequence[Cell]], meters: Sequence[str]) -> list[str]:
 
 def _group(case: Case) -> str:
     """What is compiled, in words."""
-    own = "".join(f", {name}={value}" for name, value in case.asked.items())
+    own = "".join(f", {name}={value}" for name, value in case.changed.items())
     return f"{case.kernel}{own}: tiles {case.rows}x{case.cols}, d={case.d}, {case.threads} threads a block"
 
 

@@ -9,7 +9,7 @@ from typing import Unpack
 import click
 
 from iosim.cli.files import whole_file
-from iosim.cli.gpu_cases import check_room, options_of
+from iosim.cli.gpu_cases import check_room, options_of, refuse
 from iosim.cli.gpu_options import GpuGiven, takes
 from iosim.cli.options import Command
 from iosim.cli.output import Answer, Record, deliver, width
@@ -98,7 +98,8 @@ def command(kernel: str, **given: Unpack[GpuGiven]) -> None:
 
 def launches_of(kernel: str, given: GpuGiven) -> list[tuple[Call, list[Mapping[str, str]]]]:
     """Each launch of the variants of ``kernel`` that are asked for, once, with the variants it is part of."""
-    asked, tiles = options_of(kernel, given), given.get("tiles")
+    refuse(kernel, given)
+    asked, tiles = options_of(given), given.get("tiles")
     rows, cols = (0, 0) if tiles is None else (tiles.rows, tiles.cols)
     sizes = given.get("own_d") or defaults.D, given.get("threads") or defaults.THREADS
     cases = [
