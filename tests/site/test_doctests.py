@@ -22,7 +22,7 @@ def modules_with_examples(package: str) -> Iterator[str]:
             yield name
 
 
-@pytest.mark.parametrize("name", [*modules_with_examples("iosim"), *modules_with_examples("iosim_reference")])
+@pytest.mark.parametrize("name", [name for package in ("iosim", "iosim_reference", "iosim_gpu") for name in modules_with_examples(package)])
 def test_examples_of(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
