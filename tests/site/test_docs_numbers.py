@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import pairwise
@@ -35,6 +36,7 @@ from iosim.course.graded import MOST_WALL
 from iosim.course.grading.worker import Limits
 from iosim.course.submission import MOST
 from iosim.course.text import lines
+from iosim.memory import Machine
 from iosim.predict.bounds import bounds
 from iosim.show.animation.limits import MOST_ARRAYS, MOST_EVENTS, MOST_LINES, MOST_WORDS
 from iosim.show.animation.moving import SIDE, roomy
@@ -250,6 +252,19 @@ def glossary() -> list[str]:
 
 
 def machine() -> list[str]:
+    rows = [j.size for i in Machine(mode="trace").tiles(16, 16) for j in i.tiles(5)]
+    told = Counter[int]()
+    for i in Machine(mode="count").tiles(64, 16):
+        for j in i.tiles(5):
+            told[j.size] += j.times
+    return [
+        *overflowed(),
+        f"Tiles of 5 rows cut {sum(rows)} rows into {', '.join(map(str, rows[:-1]))} and {rows[-1]}",
+        f"here to {told[5]} tiles of 5 rows and {told[1]} of 1 row",
+    ]
+
+
+def overflowed() -> list[str]:
     printed = simulate("flash", Attention(4096, D), sram=16384, blocks="paper", overflow="record", execute=False, replay=False)
     return [f"{printed.peak_sram / 16384:.2f} M … d = {D}"]
 
@@ -258,7 +273,7 @@ def design() -> list[str]:
     read = [*(ROOT / "iosim" / "machine").glob("*.py"), *(ROOT / "iosim" / "attention" / "kernels").glob("*.py")]
     about = round(sum(len(path.read_text(encoding="utf-8").splitlines()) for path in read), -2)
     sizes = f"(`KB MB GB` powers of {capacity('1KB').amount}, `KiB MiB GiB` powers of {capacity('1KiB').amount})"
-    return [*machine(), f"listings, about {about:,} lines", f"nothing in those {about:,} lines imports them", sizes]
+    return [*overflowed(), f"listings, about {about:,} lines", f"nothing in those {about:,} lines imports them", sizes]
 
 
 def limits() -> list[str]:
