@@ -259,8 +259,8 @@ def machine() -> list[str]:
             told[j.size] += j.times
     return [
         *overflowed(),
-        f"Tiles of 5 rows cut {sum(rows)} rows into {', '.join(map(str, rows[:-1]))} and {rows[-1]}",
-        f"here to {told[5]} tiles of 5 rows and {told[1]} of 1 row",
+        f"of {rows[0]} rows … {sum(rows)} rows … {', '.join(map(str, rows[:-1]))} and {rows[-1]}",
+        f"{told[5]} tiles of 5 rows … {told[1]} of 1 row",
     ]
 
 
