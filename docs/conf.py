@@ -45,7 +45,7 @@ autodoc_default_options = {"members": True, "undoc-members": False}
 nitpick_ignore_regex = [
     ("py:.*", r"(numpy|np|ast|collections|concurrent|contextlib|inspect|typing|pathlib|fractions|matplotlib|os)\..*"),
     ("py:class", r"(.*\._Array|.*\.Listing|Array|Box|Deed|Int32|Kind|Path|Record|Shape|Size|Visit)"),  # aliases, which have no page
-    ("py:class", r"iosim\..*\.(Asked|Exercise|Group|Ledger|Number|Quantity|Recording|Rival|Slot|Step|Steps)"),  # what only its own module builds
+    ("py:class", r"iosim\..*\.(Asked|Exercise|Group|Ledger|Number|Quantity|Recording|Rival|Slot|Step|Steps)"),  # internal
 ]
 
 

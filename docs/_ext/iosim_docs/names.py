@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import builtins
 import re
+from typing import Any
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
-from sphinx.ext.napoleon import GoogleDocstring
+from sphinx.ext.napoleon.docstring import GoogleDocstring
 from sphinx.util.nodes import make_refnode
 
 LITERAL = re.compile(r"(``.*?``)")
@@ -37,7 +38,7 @@ def plain_bars(app: Sphinx, what: str, name: str, thing: object, options: object
     lines[:] = ["".join(part if part.startswith("``") else part.replace("|", "\\|") for part in line) for line in parts]
 
 
-def arguments(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+def arguments(app: Sphinx, what: Any, name: str, thing: object, options: object, lines: list[str]) -> None:
     """Typeset a block of Args; all else stays as it is: a colon in the line of a property would name a type to napoleon."""
     if "Args:" in lines:
         lines[:] = GoogleDocstring(lines, what=what, name=name).lines()
