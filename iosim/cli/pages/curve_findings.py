@@ -17,11 +17,15 @@ def sentences(curve: Curve) -> list[str]:
         lines.append(f"Fewest words among exact kernels: {'; '.join(wins(curve, exact))}.")
         lines += behind(curve, exact)
     lines += near(curve, exact)
-    if len(exact) < len(curve.kernels):
-        lines += sparser(curve, exact)
+    lines += [sparser(curve, exact, name) for name, kernel in curve.listings.items() if kernel.brings is not None]
     counted = sum(record["total"] is not None for record in curve.records)
-    verdict = "equal their closed forms" if not curve.differing else f"DIFFER from their closed forms in {curve.differing} cases"
-    lines.append(f"All {counted} numbers were counted by running the listings on the machine, and {verdict}.")
+    roads = [record["agreed"] for record in curve.records if isinstance(record["agreed"], dict)]
+    known = sum("predicted" in agreed or "derived" in agreed for agreed in roads)
+    which = "" if known == counted else f"the {known} that have a closed form "
+    verdict = f"equal {'it' if which else 'their closed forms'}"
+    if curve.differing:
+        verdict = f"DIFFER from {'it' if which else 'their closed forms'} in {curve.differing} cases"
+    lines.append(f"All {counted} numbers were counted by running the listings on the machine, and {which}{verdict}.")
     return lines
 
 
@@ -85,10 +89,9 @@ def near(curve: Curve, names: Sequence[str]) -> list[str]:
     return [f"The fewest words are {' to '.join(ends)} times the lower bound."] if ends else []
 
 
-def sparser(curve: Curve, exact: Sequence[str]) -> list[str]:
+def sparser(curve: Curve, exact: Sequence[str], sparse: str) -> str:
     """Where a kernel that skips tiles, and so computes fewer pairs, fits and moves fewer words than every exact kernel."""
-    sparse = next(name for name in curve.kernels if name not in exact)
     found = [winner(curve, [*exact, sparse], index) == sparse for index in range(len(curve.points))]
     others = exact[0] if len(exact) == 1 else "all others"
     beats = f"; it moves fewer than {others} {where(curve, found)}" if exact else ""
-    return [f"{sparse} skips tiles ({curve.pattern} mask){beats}."]
+    return f"{sparse} skips tiles ({curve.pattern} mask){beats}."

@@ -36,15 +36,16 @@ class Curve:
 
     @property
     def exact(self) -> list[str]:
-        """Those that compute every pair."""
-        return [name for name, kernel in self.listings.items() if kernel.brings is None]
+        """Those that compute attention on every pair."""
+        return [name for name, kernel in self.listings.items() if kernel.computes == "exact"]
 
     @property
     def letters(self) -> dict[str, str]:
-        """One letter for each kernel: its own, or the next digit or letter that is free."""
+        """One letter for each kernel: its own, or the next digit or letter that is free where it has none or an earlier one has it."""
         own = {name: kernel.letter for name, kernel in self.listings.items()}
-        free = iter([sign for sign in "0123456789abcdefghijklmnopqrstuvwxyz" if sign not in own.values()])
-        return {name: sign or next(free) for name, sign in own.items()}
+        first = {sign: name for name, sign in reversed(own.items())}
+        free = iter([sign for sign in "0123456789abcdefghijklmnopqrstuvwxyz" if sign not in first])
+        return {name: sign if sign and first[sign] == name else next(free) for name, sign in own.items()}
 
     @property
     def records(self) -> list[Record]:

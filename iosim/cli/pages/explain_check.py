@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 from click.core import ParameterSource
 
+from iosim.attention.catalogue import ours
 from iosim.attention.declaration import Kernel
 from iosim.cli.options import Given
 from iosim.cli.output import Answer, width
@@ -30,16 +33,17 @@ def answer(kernel: Kernel, expression: str, of: str | None, given: Given) -> Ans
     """The verdict on a formula, in every form; raises :class:`BadInput` for options that the grid sets itself."""
     refuse(expression)
     verdict = check_formula(
-        kernel.name, expression, of=of or "words", blocks=given["blocks"], dtype=given["dtype"], causal=given["causal"],
+        kernel, expression, of=of or "words", blocks=given["blocks"], dtype=given["dtype"], causal=given["causal"],
         window=given["window"], **given["variants"],
     )  # fmt: skip
     failed = None if verdict.holds else f"{kernel} does not move {verdict.formula}: {verdict.counterexample}"
-    return Answer(text_of(verdict), verdict.record(), [verdict.record()], failed=failed)
+    more = [] if verdict.holds or not ours(kernel) else [f"the terms: iosim explain {kernel}"]
+    return Answer(text_of(verdict, more), verdict.record(), [verdict.record()], failed=failed)
 
 
-def text_of(verdict: Verdict) -> str:
-    """The verdict in lines that fit, and where to read on where the formula fails."""
-    lines = [*str(verdict).split("\n"), *([] if verdict.holds else [f"the terms: iosim explain {verdict.kernel}"])]
+def text_of(verdict: Verdict, more: Sequence[str]) -> str:
+    """The verdict in lines that fit, and where to read on."""
+    lines = [*str(verdict).split("\n"), *more]
     return "\n".join(wrapped(line, width()) for line in lines)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iosim.attention.catalogue import Named
+from iosim.attention.catalogue import kernel as find
 from iosim.attention.plan import BlockChoice
 from iosim.core.counts import Counts
 from iosim.core.errors import BadInput
@@ -73,7 +75,7 @@ def _record(found: Counterexample | None) -> dict[str, object] | None:
 
 
 def check_formula(
-    kernel: str, expression: str, *, of: str = "words", blocks: BlockChoice = "fit", dtype: str = "float32",
+    kernel: Named, expression: str, *, of: str = "words", blocks: BlockChoice = "fit", dtype: str = "float32",
     causal: bool = False, window: tuple[int, int] | None = None, **options: Value | None,
 ) -> Verdict:  # fmt: skip
     """Compare a formula with the words of one head, which are counted by running the listing on a grid of small sizes.
@@ -83,7 +85,7 @@ def check_formula(
     Raises :class:`BadInput` for a formula that cannot be read, that is undefined at some point, or whose numbers are too large.
 
     Args:
-        kernel: the name of the kernel.
+        kernel: the kernel.
         expression: the formula; see :func:`iosim.study.formula.typed.parse`.
         of: "words" (reads and writes), "reads", "writes", or the name of an array.
         blocks: the rule for the blocks where the formula names M: "fit", "paper" or "best".
@@ -101,7 +103,8 @@ def check_formula(
     likely reason: everywhere too few by exactly the words of LSE (the statistics)
     """
     formula = parse(expression)
-    points = Grid(kernel, formula.names, blocks, dtype, causal, window, options).points()
+    own = find(kernel)
+    points = Grid(own, formula.names, blocks, dtype, causal, window, options).points()
     values = [formula.value(point.sizes) for point in points]  # what is undefined somewhere is refused before anything is counted
     tried, first = [], None
     for point, value in zip(points, values, strict=True):
@@ -112,7 +115,7 @@ def check_formula(
             first = Counterexample(dict(point.shown), counted, value)
     equal = sum(one.agrees for one in tried)
     reason = None if first is None else why(tried, moves(tried[0].counts, of))
-    return Verdict(kernel, formula.text, of, len(tried), equal, spans(points), first, reason)
+    return Verdict(own.name, formula.text, of, len(tried), equal, spans(points), first, reason)
 
 
 def equals(value: Number, counted: int, point: Point) -> bool:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from iosim import predict
-from iosim.attention.catalogue import kernel
+from iosim.attention.catalogue import Named, kernel
 from iosim.attention.plan import BlockChoice, Given, Plan, make_plan
 from iosim.core.counts import Counts
 from iosim.core.errors import BadInput
-from iosim.core.problem import Attention
+from iosim.core.problem import Attention, Blocks
 from iosim.core.units import Capacity
 
 LENGTHS = (16, 24, 30, 37, 64, 100)
@@ -40,7 +40,7 @@ class Point:
 class Grid:
     """What all points share: the kernel, its options, and the names in the formula."""
 
-    kernel: str
+    kernel: Named
     names: frozenset[str]
     blocks: BlockChoice
     dtype: str
@@ -77,7 +77,7 @@ class Grid:
     def _with_sram(self) -> Iterator[Point]:
         for problem in self._problems():
             ample = make_plan(self.kernel, problem, AMPLE, "fit", None, self.options)
-            least = 1 if self.blocks == "paper" else predict.smallest_sram(self.kernel, problem, ample.options)
+            least = 1 if self.blocks == "paper" else smallest(ample)
             for tiles, rest in product(TILES, (0, 5)):
                 size = 2 * (problem.d + problem.dv) * tiles + rest
                 if size >= least:
@@ -91,3 +91,10 @@ class Grid:
         tiles = {"Br": blocks.rows, "Bc": blocks.cols}
         every = {"N": p.n, "N_q": p.n, "N_k": p.nk, "d": p.d, "d_v": p.dv, "M": plan.sram.amount, **tiles}
         return Point(plan, every, {**lengths, **widths, **sram, **tiles})
+
+
+def smallest(plan: Plan) -> int:
+    """The words that some blocks need: in closed form where there is one, else those of 1x1 blocks, counted."""
+    if plan.formula is None:
+        return replace(plan, blocks=Blocks(1, 1)).peak()
+    return predict.smallest_sram(plan.formula, plan.problem, plan.options)
