@@ -17,6 +17,7 @@ from iosim.predict.room import room
 
 Rule = Literal["paper", "fit", "best"]
 _DEFAULTS = Options()
+MOST_PAIRS = 2**22  # of Br and Bc that are tried one by one
 
 
 def choose_blocks(kernel: str, problem: Attention, capacity: Capacity, rule: Rule = "fit", options: Options = _DEFAULTS) -> Blocks:
@@ -44,6 +45,8 @@ def choose_blocks(kernel: str, problem: Attention, capacity: Capacity, rule: Rul
         found = asked.fixed if asked.residents(asked.fixed, room(problem, capacity.unit)) <= capacity.amount else None
     elif rule == "fit" or asked.options.reuse == "ideal":
         found = _fit(asked, capacity)
+    elif not asked.formula.falls:
+        found = _of_all(kernel, problem, capacity, options)
     else:
         from iosim.predict.blocks.best import best  # the search, which few runs ask for
 
@@ -51,6 +54,18 @@ def choose_blocks(kernel: str, problem: Attention, capacity: Capacity, rule: Rul
     if found is None:
         raise BadInput(f"no blocks of {kernel} fit in {capacity}; {nothing_fits(asked, capacity)}")
     return found
+
+
+def _of_all(kernel: str, problem: Attention, capacity: Capacity, options: Options) -> Blocks | None:
+    """The best of all blocks, tried one by one: for a kernel whose words may rise as a block grows."""
+    from iosim.predict.blocks.planes import plane
+
+    if problem.n * problem.nk > MOST_PAIRS:
+        raise BadInput(
+            f"{kernel} is not proved to move fewer words in larger blocks, so all would be tried; give (Br, Bc), or a smaller problem"
+        )
+    every = (np.arange(1, length + 1) for length in (problem.n, problem.nk))
+    return plane(kernel, problem, *every, options, capacity.unit).least(capacity.amount)
 
 
 def _paper(asked: Case, capacity: Capacity) -> Blocks:
