@@ -61,11 +61,9 @@ def _of_all(kernel: str, problem: Attention, capacity: Capacity, options: Option
     from iosim.predict.blocks.planes import plane
 
     if problem.n * problem.nk > MOST_PAIRS:
-        raise BadInput(
-            f"{kernel} is not proved to move fewer words in larger blocks, so all would be tried; give (Br, Bc), or a smaller problem"
-        )
-    every = (np.arange(1, length + 1) for length in (problem.n, problem.nk))
-    return plane(kernel, problem, *every, options, capacity.unit).least(capacity.amount)
+        raise BadInput(f"larger blocks of {kernel} may move more words, so that all would be tried; give (Br, Bc), or a smaller problem")
+    rows, cols = (np.arange(1, length + 1) for length in (problem.n, problem.nk))
+    return plane(kernel, problem, rows, cols, options, capacity.unit).least(capacity.amount)
 
 
 def _paper(asked: Case, capacity: Capacity) -> Blocks:
