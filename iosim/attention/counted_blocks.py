@@ -8,7 +8,7 @@ from iosim.attention.arrays import launch
 from iosim.attention.declaration import Kernel
 from iosim.attention.own_kernels import told_where
 from iosim.core import dtypes
-from iosim.core.errors import BadInput
+from iosim.core.errors import BadInput, IosimError
 from iosim.core.options import Options
 from iosim.core.problem import Attention, Blocks
 from iosim.core.units import Capacity
@@ -36,7 +36,10 @@ def choose(own: Kernel, problem: Attention, size: Capacity, rule: str, options: 
 
 def advice(own: Kernel, problem: Attention, size: Capacity, options: Options) -> str:
     """What would fit where other blocks do not."""
-    outer = _largest(own, problem, size, options)
+    try:
+        outer = _largest(own, problem, size, options)
+    except IosimError as error:  # which comes up where there is room
+        return f"with more room: {error}"
     return f"blocks {_shaped(own, problem, outer)} would fit" if outer else "no blocks fit"
 
 

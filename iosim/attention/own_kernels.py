@@ -119,7 +119,7 @@ def undeclared(listing: Callable[..., None], name: str) -> Kernel:
 
 
 def _role(array: str) -> Array:
-    if array in ("Q", "K", "V"):
+    if array in ("Q", "K", "V", "dO"):
         return reads(array)[0]
     return (fills if array in FILLED else keeps)(array)[0]
 

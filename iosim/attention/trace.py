@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from iosim.attention.catalogue import Named
 from iosim.attention.plan import BlockChoice, make_plan
 from iosim.core.events import Event
+from iosim.core.options import Value
 from iosim.core.problem import Attention
 from iosim.core.units import Capacity
 
@@ -12,7 +14,7 @@ VERSION = 2
 
 
 def trace(
-    name: str, problem: Attention, *, sram: Capacity | int | str = "100KiB", blocks: BlockChoice = "fit", **options: str | bool | None
+    name: Named, problem: Attention, *, sram: Capacity | int | str = "100KiB", blocks: BlockChoice = "fit", **options: Value | None
 ) -> list[Event]:
     """Every event of one head of ``name`` on ``problem``, in order, without numbers; options as for :func:`iosim.simulate`.
 
