@@ -345,7 +345,7 @@ def test_a_function_that_is_defined_again_is_another_kernel() -> None:
         assert simulate(own, Attention(4, 2), execute=False).arrays["Q"].reads == 8 * times
 
 
-@pytest.mark.parametrize("asked", [3, None, [], object(), type, print, np.exp, Attention, str.join], ids=repr)
+@pytest.mark.parametrize("asked", [3, None, [], object(), type, print, np.exp, Attention, str.join], ids=lambda asked: type(asked).__name__)
 def test_what_is_no_function_is_refused(asked: Any) -> None:
     with pytest.raises(BadInput, match=r"a kernel must be a name, .*of type"):
         simulate(asked, Attention(4, 2))
