@@ -54,9 +54,11 @@ def renamed(code: CodeType) -> CodeType:
 
 def moved(value: Any, home: str, done: dict[int, Any]) -> Any:
     """What stands for ``value``, which a module ``home`` knows, in the stand-in's world."""
-    for name, stand_in in kernel_child.OPEN["iosim.memory"].items():
-        if value is getattr(memory, name):
-            return stand_in
+    if id(value) in STAND_INS:
+        return STAND_INS[id(value)]
     if isinstance(value, FunctionType) and (value.__module__ == home or value.__module__.startswith(OWN)):
         return transplanted(value, done)
     return value
+
+
+STAND_INS = {id(getattr(memory, name)): stand_in for name, stand_in in kernel_child.OPEN["iosim.memory"].items()}

@@ -13,6 +13,7 @@ from iosim.course.grading import records as r
 from iosim.course.grading.submission import FILE
 
 Write = Callable[[bytes], object]
+PACK = r.RECORD.pack
 
 
 class Log:
@@ -46,8 +47,9 @@ class Log:
             while frame is not None and frame.f_code.co_filename != FILE:
                 frame = frame.f_back
             line = 0 if frame is None else frame.f_lineno
-        line = min(line, r.MOST_LINES)
-        self._buffer += r.RECORD.pack(op, flags, line, out, a, b, c, rows, cols, scalar, name)
+        if line > r.MOST_LINES:  # noqa: PLR1730  # calling min takes longer than looking
+            line = r.MOST_LINES
+        self._buffer += PACK(op, flags, line, out, a, b, c, rows, cols, scalar, name)
         if len(self._buffer) >= r.FRAME:
             self._flush()
 
