@@ -38,7 +38,7 @@ class OnChip:
                 for scope in self.held:  # what is on chip is out of date
                     scope.discard(region)
             case "load" if any(region in scope for scope in self.held):
-                self.again.setdefault(self._line(), event.name)
+                self.again.setdefault(self._line(), event.name.partition("[")[0])
             case "load":
                 self.held[-1].add(region)
 

@@ -63,7 +63,9 @@ def _imported(place: str) -> tuple[dict[str, bytes], ModuleType]:
     try:
         with redirect_stdout(sys.stderr):  # where it spoils no answer
             exec(compile(source, place, "exec", dont_inherit=True), vars(module))
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise _told(error, f"{place} fails when it is imported", _line(error, place)) from None
     finally:
         sys.path.remove(folder)
@@ -138,7 +140,9 @@ def told_where(kernel: Kernel) -> Iterator[None]:
     """Errors in a listing of a user name its file and line; whatever is not iosim's own becomes a :class:`BadInput`."""
     try:
         yield
-    except (Exception, SystemExit) as error:
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
         frames, code = traceback.extract_tb(error.__traceback__), inspect.unwrap(kernel.listing).__code__
         if any(frame.filename == ledger.__file__ and frame.name == "emit" for frame in frames):
             raise  # it is an observer's, such as of a pipe that was closed
@@ -161,7 +165,8 @@ def _line(error: BaseException, file: str) -> int | None:
 
 def _told(error: BaseException, where: str, line: int | None) -> IosimError:
     """An error in one line, which says where it came up."""
-    text = " ".join((error.msg if isinstance(error, SyntaxError) else str(error)).split())
+    spelled = traceback.format_exception_only(error)[0].partition(": ")[2]  # also of one that cannot spell itself
+    text = " ".join((error.msg if isinstance(error, SyntaxError) else spelled).split())
     place = where if line is None else f"{where}, line {line}"
     if isinstance(error, IosimError):
         return type(error)(f"{place}: {text}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict, TypeVar
 
@@ -189,9 +190,12 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does, with the options of listings of users that are named."""
-        kernels = [kernel(name) for arg in args for name in arg.rpartition("=")[2].split(",") if ".py:" in name]
+        kernels, errors = kernels_in(args)
         ctx.meta[OF_USERS] = of_users(kernels, super().get_params(ctx)) if self._takes_variants() else []
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise next(iter(errors), error) from None
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Its own parameters, and the options of listings of users."""
@@ -212,6 +216,23 @@ class Command(click.Command):
                     formatter.write_dl(found)
         with formatter.section("Other"):
             formatter.write_dl(list(records.values()))
+
+
+def kernels_in(args: Iterable[str]) -> tuple[list[Kernel], list[BadInput]]:
+    """The kernels of files that arguments name, and what is wrong with others, if these are kernels at all."""
+    texts = [arg.partition("=")[2] if arg.startswith("--") and "=" in arg else arg for arg in args]
+    found, errors = dict[Kernel, None](), list[BadInput]()
+    for name in (name for text in texts for name in _names(text) if ".py:" in name):
+        try:
+            found[kernel(name)] = None
+        except BadInput as error:  # which the command tells where it reads the kernel, unless it stops before
+            errors.append(error)
+    return [*found], errors
+
+
+def _names(text: str) -> list[str]:
+    path = text.rpartition(":")[0]
+    return [text] if "," in path and os.path.exists(path) else text.split(",")
 
 
 def of_users(kernels: Sequence[Kernel], params: Iterable[click.Parameter]) -> list[click.Parameter]:

@@ -71,6 +71,7 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     "no text": (b"\xff\xfe\xfa", ("SyntaxError",)),
     "an error at import": ("x = 1\n\n1 / 0\ndef own(m): ...\n", ("line 3", "ZeroDivisionError: division by zero")),
     "an error of many lines": ("raise ValueError('a\\nb')\n", ("line 1: ValueError: a b",)),
+    "what is no exception at import": ("raise type('Odd', (BaseException,), {})('so')\n", ("line 1", "Odd: so")),
     "exits at import": ("import sys\nsys.exit('enough')\n", ("line 2", "SystemExit: enough")),
     "exits well at import": ("import sys\nsys.exit(0)\n", ("line 2", "SystemExit: 0")),
     "an import that is not there": ("import nowhere_to_be_found\n", ("line 1", "ModuleNotFoundError")),

@@ -256,6 +256,10 @@ WRONG: dict[str, tuple[str, type[Exception], str]] = {
     "misspells an array": ("        m.load(q[i])  # here", BadInput, "NameError: name 'q'"),
     "raises": ("        raise RuntimeError('one\\ntwo')  # here", BadInput, "RuntimeError: one two"),
     "raises without a word": ("        assert not Br  # here", BadInput, "AssertionError"),
+    "raises what is no exception": ("        raise type('Odd', (BaseException,), {})('so')  # here", BadInput, "Odd: so"),
+    "raises what cannot be spelled": (
+        "        raise type('Odd', (Exception,), {'__str__': lambda self: 1 / 0})  # here", BadInput, "Odd: <exception str() failed>"
+    ),
     "exits": ("        raise SystemExit(0)  # here", BadInput, "SystemExit: 0"),
     "calls itself": ("        own(m, Q, K, V, O, Br=Br, Bc=Bc, scale=scale)", BadInput, "RecursionError"),
     "reads a file that is not there": ("        open('/nowhere/to/be/found')  # here", BadInput, "FileNotFoundError"),

@@ -280,3 +280,21 @@ def test_a_rule_that_it_cannot_be_told_is_refused(own: str, rules: str, refused:
 @pytest.mark.parametrize("asked", ["nowhere.py:own", "mine.py:", "{own}:nothing", "mine.py", "{own}", "x:y"])
 def test_what_is_not_there_is_told_in_one_line(command: str, asked: str, own: str, refused: Callable[[str], str]) -> None:
     assert "bug" not in refused(command.format(asked.format(own=own)))
+
+
+def test_a_path_may_hold_what_options_and_lists_are_made_of(tmp_path: Path, document: Document, called: Called) -> None:
+    for name in ("a=b.py", "a,b.py", "a:b.py", "größe.py"):
+        (tmp_path / name).write_text(SOURCE, encoding="utf-8")
+        assert document(f"run {tmp_path / name}:declared {SMALL} --copies 3")["kernel"] == "declared"
+    (tmp_path / "mine.py").write_text(SOURCE, encoding="utf-8")
+    assert called(f"run flash2 {SMALL} --plot {tmp_path}/mine.py:3.png")[0] == 0
+    assert (tmp_path / "mine.py:3.png").exists()
+
+
+def test_a_file_that_is_not_there_is_told_before_options_that_it_may_have(refused: Callable[[str], str]) -> None:
+    assert "there is no file 'nowhere.py'" in refused("run nowhere.py:own --copies 3")
+    assert "there is no file 'nowhere.py'" in refused("curve --kernels=flash2,nowhere.py:own --copies 3")
+
+
+def test_help_needs_no_file(answer: Callable[[str], str]) -> None:
+    assert "Variants of the listings" in answer("run nowhere.py:own --help")
