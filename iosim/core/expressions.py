@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from iosim.core.errors import BadInput
@@ -18,10 +19,15 @@ def evaluate(expression: str, sizes: Mapping[str, Any]) -> Any:
     23
     """
     try:
-        return _value(ast.parse(expression.strip(), mode="eval").body, sizes)
+        return _value(_parsed(expression), sizes)
     except (SyntaxError, KeyError, TypeError, AttributeError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
         known = ", ".join(sizes)
         raise BadInput(f"{expression!r} is no size; use {known}, whole numbers, + - * and ceil(a / b)") from None
+
+
+@cache
+def _parsed(expression: str) -> ast.expr:
+    return ast.parse(expression.strip(), mode="eval").body
 
 
 def _value(node: ast.expr, sizes: Mapping[str, Any]) -> Any:

@@ -317,6 +317,8 @@ def test_a_backward_kernel_reads_what_a_forward_kernel_of_ours_left() -> None:
         assert made.sound
     with pytest.raises(BadInput, match="reads P, but its forward kernel flash2"):
         kernel(declare(reads("Q", "P", "dO"), fills("dQ", "dK", "dV"), forward="flash2", name="odd")(lambda m, Q, P, dO, dQ, dK, dV: None))
+    with pytest.raises(BadInput, match="reads O_acc"):  # which only waits between tiles
+        kernel(declare(reads("O_acc", "dO"), fills("dQ", "dK", "dV"), forward="flash", name="odd")(lambda m, O_acc, dO, dQ, dK, dV: None))
     with pytest.raises(BadInput, match="unknown kernel 'flush'"):
         kernel(declare(reads("Q", "dO"), fills("dQ", "dK", "dV"), forward="flush", name="odd")(lambda m, Q, dO, dQ, dK, dV: None))
 

@@ -225,6 +225,12 @@ def test_a_function_from_the_module_beside_it_is_taken(written: Writes) -> None:
     assert record["total"] == simulate("flash2", Attention(4, 2)).total
 
 
+def test_only_its_own_future_statements_count(written: Writes) -> None:
+    assert simulate(
+        f"{written('x: int = 1' + chr(10) + 'assert __annotations__ == dict(x=int)' + chr(10) + HEAD + ONLINE)}:online", Attention(4, 2)
+    ).sound
+
+
 def test_endings_and_marks_of_other_systems_are_read(written: Writes) -> None:
     source = "# größer\n" + HEAD + ONLINE
     for text in (source.replace("\n", "\r\n").encode(), source.encode("utf-8-sig"), ("# coding: latin-1\n" + source).encode("latin-1")):
